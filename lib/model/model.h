@@ -1,0 +1,62 @@
+/* model.h - a model folder opened: its config, its weights as float32 on request, and an adapter on top if there is one.
+ * Engine (sampling) and graph (training) both take their weights from here, so they cannot differ in what they load.
+ *
+ * A folder is a Hugging Face checkpoint, or a PEFT adapter (adapter_config.json), whose base_model_name_or_path names the
+ * base folder (relative paths: to the adapter folder, then to the working folder).
+ */
+#ifndef SPAR_MODEL_MODEL_H
+#define SPAR_MODEL_MODEL_H
+
+#include "base/err.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+
+struct spar_lora_config {
+	int r;
+	double alpha, dropout;
+	bool use_rslora;
+	bool all_linear;
+	char *targets[32];  /* suffixes of module names: "q_proj", ... */
+	size_t n_targets;
+};
+/*! alpha / r, or alpha / sqrt(r) with use_rslora. */
+double spar_lora_scale(const struct spar_lora_config *l);
+/*! "r=16,alpha=32,dropout=0.05,targets=q_proj+k_proj" -> struct (SPAR_USAGE with the wrong part named). */
+int spar_lora_parse(struct spar_lora_config *l, const char *text, struct spar_err *err);
+/*! Does module (a parameter name with or without ".weight") belong to the targets? */
+bool spar_lora_hits(const struct spar_lora_config *l, const char *param_name);
+void spar_lora_release(struct spar_lora_config *l);
+
+struct spar_model {
+	char *dir;                     /* the folder given */
+	char *base_dir;                /* where config, tokenizer and base weights are (= dir without an adapter) */
+	struct spar_config config;
+	struct spar_safetensors *weights;
+	bool has_adapter;
+	struct spar_lora_config lora;
+	struct spar_safetensors *adapter; /* names: base_model.model.<module>.lora_A.weight (r, in), lora_B.weight (out, r) */
+	char hash[17];                 /* 64-bit hash of what the weights are, hexadecimal */
+};
+
+/*! Opens and checks: every parameter of the config is there with its shape, tied-head rules of B31, every adapter tensor
+ *  finds a home (B29/B30). */
+int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err);
+void spar_model_close(struct spar_model *m);
+
+/*! The parameter `p` in float32, (rows, cols) row-major, adapter added (W + scale * B A, in float32) unless `base_only`. */
+int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out, struct spar_err *err);
+
+/*! Copy everything of a checkpoint folder but its weights (config, generation_config, tokenizer files, template), byte for
+ *  byte, into `to` (exists). */
+int spar_model_copy_side_files(const char *from, const char *to, struct spar_err *err);
+
+/*! Write model.safetensors for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. */
+int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
+                             struct spar_err *err);
+
+/*! Write adapter_config.json and adapter_model.safetensors. a[i], b[i] belong to module_names[i]
+ *  ("model.layers.0.self_attn.q_proj"); shapes (r, in[i]) and (out[i], r). */
+int spar_lora_write(const char *dir, const char *base_dir, const struct spar_lora_config *l, const char *const *module_names,
+                    const size_t *in, const size_t *out, float *const *a, float *const *b, size_t n, struct spar_err *err);
+
+#endif

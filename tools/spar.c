@@ -1,0 +1,72 @@
+/* spar - the only name on PATH: `spar TOOL args` runs ../libexec/spar/TOOL beside this program. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <dirent.h>
+
+#define EXIT_USAGE 2
+
+/* Folder with the tools: found from where this program is, so that build/ and an installed tree work alike. */
+static int libexec_dir(char *out, size_t size)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (n < 0)
+		return -1;
+	self[n] = 0;
+	for (int up = 0; up < 2; up++) {
+		char *slash = strrchr(self, '/');
+		if (!slash)
+			return -1;
+		*slash = 0;
+	}
+	return snprintf(out, size, "%s/libexec/spar", self) < (int)size ? 0 : -1;
+}
+
+static int help(const char *dir, FILE *to)
+{
+	fprintf(to, "usage: spar TOOL [options]\n\n"
+	            "Reinforcement-learning post-training of language models as a dataflow of small tools.\n"
+	            "`spar TOOL --help` and `man spar-TOOL` explain each.\n\ntools:");
+	struct dirent **names = NULL;
+	int n = scandir(dir, &names, NULL, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (names[i]->d_name[0] != '.')
+			fprintf(to, " %s", names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	fprintf(to, "\n");
+	return fflush(to) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	char dir[PATH_MAX], tool[PATH_MAX];
+	if (libexec_dir(dir, sizeof dir) < 0) {
+		fprintf(stderr, "spar: cannot find the folder of its tools\n");
+		return 1;
+	}
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
+		return help(dir, stdout);
+	if (argc < 2) {
+		help(dir, stderr);
+		return EXIT_USAGE;
+	}
+	if (strchr(argv[1], '/') || argv[1][0] == '.' || argv[1][0] == '-' ||
+	    snprintf(tool, sizeof tool, "%s/%s", dir, argv[1]) >= (int)sizeof tool) {
+		fprintf(stderr, "spar: no such tool: %s\n", argv[1]);
+		return EXIT_USAGE;
+	}
+	argv[1] = tool;
+	execv(tool, argv + 1);
+	if (errno == ENOENT) {
+		fprintf(stderr, "spar: no such tool: %s\n", strrchr(tool, '/') + 1);
+		return EXIT_USAGE;
+	}
+	fprintf(stderr, "spar: %s: %s\n", tool, strerror(errno));
+	return 1;
+}
