@@ -20,6 +20,8 @@ SHELL := /bin/bash
 B := build$(if $(SAN),-san)
 SPAR := $(CURDIR)/$(B)/bin/spar
 
+comma := ,
+
 # ---- libtorch: LIBTORCH=, else the torch package of the active python3, else the system's ----
 TORCH_PY := $(if $(LIBTORCH),,$(shell python3 -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null))
 TORCH_DIR := $(or $(LIBTORCH),$(TORCH_PY))
@@ -29,12 +31,12 @@ TORCH_LIBS = -L$(TORCH_DIR)/lib -Wl,-rpath,$(TORCH_DIR)/lib -Wl,--no-as-needed -
 	$(if $(wildcard $(TORCH_DIR)/lib/libtorch_cuda.so),-ltorch_cuda -lc10_cuda) -lc10 -Wl,--as-needed -lstdc++
 else
 TORCH_CPPFLAGS := -isystem /usr/include/torch/csrc/api/include
-TORCH_LIBS = -ltorch_cpu -lc10 -lstdc++
+# Debian's libtorch finds its BLAS by name: the OpenMP build must be the one found (the pthread build fights libgomp).
+OPENBLAS_OPENMP = $(firstword $(wildcard /usr/lib/*/openblas-openmp))
+TORCH_LIBS = $(if $(OPENBLAS_OPENMP),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)$(OPENBLAS_OPENMP)) -ltorch_cpu -lc10 -lstdc++
 endif
 
 # ---- flags ----
-SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-comma := ,
 SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 WARN := -Wall -Wextra -Wpedantic -Werror
 OUR_CPPFLAGS := -D_POSIX_C_SOURCE=200809L -Ilib -MMD -MP
@@ -98,7 +100,8 @@ $(B)/unit/%: $(B)/obj/tests/unit/%.o $(B)/libspar.a
 units: $(UNITS:%=$(B)/unit/%)
 
 # ---- check ----
-check: all units ## run the tests (SAN=1: under ASan and UBSan; CHECK=tests/x.bats: one file)
+check: deps ## install what is missing, build, run the tests (SAN=1: under ASan and UBSan; CHECK=tests/x.bats: one file)
+	$(MAKE) all units
 	tests/run $(B) $(CHECK)
 
 include $(wildcard pipelines/*.mk)
