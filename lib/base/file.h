@@ -8,12 +8,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /*! Read a whole file, appended to `out`. Refuses (SPAR_INPUT) files larger than `max` bytes. */
 int spar_file_read(const char *path, size_t max, struct spar_str *out, struct spar_err *err);
 
 /*! Write a whole file: "path.tmp.PID", fsync, rename. */
 int spar_file_write(const char *path, const void *data, size_t n, struct spar_err *err);
+
+/* The same guarantee for a file written piece by piece:
+ *	FILE *f = spar_file_begin(path, &err);          // opens "path.tmp.PID", fresh
+ *	... fwrite ...
+ *	spar_file_commit(f, path, ok, &err);            // ok: flush, sync, close, rename; else close and remove. Always closes f.
+ * A failed fwrite need not be noticed by the caller: commit looks at ferror. */
+FILE *spar_file_begin(const char *path, struct spar_err *err); /* NULL: failed */
+int spar_file_commit(FILE *f, const char *path, bool ok, struct spar_err *err);
 
 /*! Copy a file byte for byte under the same guarantee. */
 int spar_file_copy(const char *from, const char *to, struct spar_err *err);

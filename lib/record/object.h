@@ -1,0 +1,13 @@
+/* object.h - a file that holds one JSON object (config.json, tokenizer.json, ...) as a libjq value. Read its fields
+ * with the accessors of record.h. */
+#ifndef SPAR_RECORD_OBJECT_H
+#define SPAR_RECORD_OBJECT_H
+
+#include "base/err.h"
+#include <jv.h>
+
+/*! Read and check the file (RFC 8259, UTF-8, at most 256 MiB). *out is a NEW reference. SPAR_FAIL if it cannot be read,
+ *  SPAR_INPUT if it is not a JSON object; both name the path, the latter the offset too. */
+int spar_object_read(const char *path, jv *out, struct spar_err *err);
+
+#endif
