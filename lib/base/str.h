@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct spar_str {
@@ -28,6 +29,10 @@ void spar_str_adds(struct spar_str *s, const char *cstr);
 void spar_str_addc(struct spar_str *s, int c);
 void spar_str_addf(struct spar_str *s, const char *fmt, ...) SPAR_PRINTF(2, 3);
 char *spar_str_detach(struct spar_str *s); /* the caller frees; s is empty again */
+
+/*! Length in bytes of the character that starts at s[0], n >= 1: 1 to 4 and *ok true when it is well-formed UTF-8; else
+ *  *ok false and the length of the maximal bad part (what one U+FFFD stands for). */
+size_t spar_utf8_step(const char *s, size_t n, bool *ok);
 
 /*! Append `n` bytes as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD (one for each maximal bad
  *  part); control characters and DEL are escaped; everything else is written as it is. */
