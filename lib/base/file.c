@@ -57,21 +57,6 @@ int spar_file_read(const char *path, size_t max, struct spar_str *out, struct sp
 	return rc;
 }
 
-int spar_fd_write(int fd, const void *data, size_t n, const char *name, struct spar_err *err)
-{
-	const char *p = data;
-	while (n) {
-		ssize_t done = write(fd, p, n);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return fail_errno(err, name);
-		p += done;
-		n -= (size_t)done;
-	}
-	return 0;
-}
-
 /* A rename is only durable once its folder is synced. Some file systems cannot sync folders: not an error. */
 static void sync_parent(const char *path)
 {
@@ -85,96 +70,85 @@ static void sync_parent(const char *path)
 	free(dir);
 }
 
-int spar_newfile_open(struct spar_newfile *f, const char *path, struct spar_err *err)
+/* Where the bytes of `path` are gathered, or NULL if they go straight in because it is a device or a pipe; *final is
+ * the name to rename to, behind any symbolic link. The caller frees both. */
+static char *gather_at(const char *path, char **final)
 {
 	struct stat st;
 	bool there = stat(path, &st) == 0;
 	char *real = there ? realpath(path, NULL) : NULL;
-	*f = (struct spar_newfile){.path = real ? real : spar_strdup(path), .fd = -1};
-	if (there && !S_ISREG(st.st_mode)) {
-		f->fd = open(path, O_WRONLY | O_CLOEXEC);
-	} else {
-		f->tmp = temporary_name(f->path);
-		unlink(f->tmp); /* left by a dead process that had our number */
-		f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	*final = real ? real : spar_strdup(path);
+	return there && !S_ISREG(st.st_mode) ? NULL : temporary_name(*final);
+}
+
+FILE *spar_file_begin(const char *path, struct spar_err *err)
+{
+	char *final, *tmp = gather_at(path, &final);
+	if (tmp)
+		unlink(tmp); /* left by a dead process that had our number */
+	int fd = open(tmp ? tmp : path, O_WRONLY | O_CLOEXEC | (tmp ? O_CREAT | O_EXCL : 0), 0666);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f) {
+		fail_errno(err, path);
+		if (fd >= 0)
+			close(fd);
 	}
-	if (f->fd >= 0)
-		return 0;
-	int rc = fail_errno(err, path);
-	spar_newfile_abort(f);
+	free(tmp);
+	free(final);
+	return f;
+}
+
+int spar_file_commit(FILE *f, const char *path, bool ok, struct spar_err *err)
+{
+	char *final, *tmp = gather_at(path, &final);
+	int rc = 0;
+	if (ok && (fflush(f) != 0 || ferror(f) || (tmp && fsync(fileno(f)) < 0)))
+		rc = fail_errno(err, path);
+	if (fclose(f) != 0 && ok && rc == 0)
+		rc = fail_errno(err, path);
+	if (ok && rc == 0 && tmp && rename(tmp, final) < 0)
+		rc = fail_errno(err, path);
+	if (tmp && (!ok || rc < 0))
+		unlink(tmp);
+	else if (tmp)
+		sync_parent(final);
+	free(tmp);
+	free(final);
 	return rc;
-}
-
-int spar_newfile_commit(struct spar_newfile *f, struct spar_err *err)
-{
-	int fd = f->fd;
-	bool ok = !f->tmp || fsync(fd) == 0;
-	f->fd = -1;
-	ok = close(fd) == 0 && ok;
-	if (ok && f->tmp)
-		ok = rename(f->tmp, f->path) == 0;
-	if (!ok) {
-		int rc = fail_errno(err, f->path);
-		spar_newfile_abort(f);
-		return rc;
-	}
-	if (f->tmp)
-		sync_parent(f->path);
-	free(f->tmp);
-	free(f->path);
-	*f = (struct spar_newfile){.fd = -1};
-	return 0;
-}
-
-void spar_newfile_abort(struct spar_newfile *f)
-{
-	if (f->fd >= 0)
-		close(f->fd);
-	if (f->tmp)
-		unlink(f->tmp);
-	free(f->tmp);
-	free(f->path);
-	*f = (struct spar_newfile){.fd = -1};
 }
 
 int spar_file_write(const char *path, const void *data, size_t n, struct spar_err *err)
 {
-	struct spar_newfile f;
-	int rc = spar_newfile_open(&f, path, err);
-	if (rc < 0)
-		return rc;
-	if ((rc = spar_fd_write(f.fd, data, n, path, err)) < 0) {
-		spar_newfile_abort(&f);
-		return rc;
-	}
-	return spar_newfile_commit(&f, err);
+	FILE *f = spar_file_begin(path, err);
+	if (!f)
+		return -SPAR_FAIL;
+	fwrite(data, 1, n, f);
+	return spar_file_commit(f, path, true, err);
 }
 
 int spar_file_copy(const char *from, const char *to, struct spar_err *err)
 {
-	struct spar_newfile f;
 	char block[65536];
-	int rc, fd = open(from, O_RDONLY | O_CLOEXEC);
+	ssize_t n = 0;
+	int rc = 0, fd = open(from, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return fail_errno(err, from);
-	rc = spar_newfile_open(&f, to, err);
-	while (rc == 0) {
-		ssize_t n = read(fd, block, sizeof block);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			rc = fail_errno(err, from);
-		else if (n == 0)
-			break;
-		else
-			rc = spar_fd_write(f.fd, block, (size_t)n, to, err);
+	FILE *f = spar_file_begin(to, err);
+	if (!f) {
+		close(fd);
+		return -SPAR_FAIL;
 	}
+	while ((n = read(fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR))
+		if (n > 0)
+			fwrite(block, 1, (size_t)n, f);
+	if (n < 0)
+		rc = fail_errno(err, from);
 	close(fd);
 	if (rc < 0) {
-		spar_newfile_abort(&f);
+		spar_file_commit(f, to, false, NULL);
 		return rc;
 	}
-	return spar_newfile_commit(&f, err);
+	return spar_file_commit(f, to, true, err);
 }
 
 bool spar_file_exists(const char *path)

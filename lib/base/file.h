@@ -13,28 +13,11 @@
 /*! Read a whole file, appended to `out`. Refuses (SPAR_INPUT) files larger than `max` bytes. */
 int spar_file_read(const char *path, size_t max, struct spar_str *out, struct spar_err *err);
 
-/* A file that appears under its final name only when whole. What is there already and is no regular file (a device, a
- * pipe) is written in place; a symbolic link is followed.
- *	struct spar_newfile f;
- *	spar_newfile_open(&f, path, &err);              // "path.tmp.PID", fresh
- *	... spar_fd_write(f.fd, data, n, path, &err) ...
- *	spar_newfile_commit(&f, &err);                  // fsync, close, rename, sync of the folder
- * On failure spar_newfile_abort(&f); a failed open or commit has done that itself. */
-struct spar_newfile {
-	char *path, *tmp; /* tmp is NULL when written in place */
-	int fd;
-};
-int spar_newfile_open(struct spar_newfile *f, const char *path, struct spar_err *err);
-int spar_newfile_commit(struct spar_newfile *f, struct spar_err *err);
-void spar_newfile_abort(struct spar_newfile *f);
-
-/*! Write all of `data`; `name` is for the message. */
-int spar_fd_write(int fd, const void *data, size_t n, const char *name, struct spar_err *err);
-
 /*! Write a whole file: "path.tmp.PID", fsync, rename. */
 int spar_file_write(const char *path, const void *data, size_t n, struct spar_err *err);
 
-/* The same guarantee for a file written piece by piece:
+/* The same guarantee for a file written piece by piece. What is there already and is no regular file (a device, a pipe) is
+ * written in place; a symbolic link is followed.
  *	FILE *f = spar_file_begin(path, &err);          // opens "path.tmp.PID", fresh
  *	... fwrite ...
  *	spar_file_commit(f, path, ok, &err);            // ok: flush, sync, close, rename; else close and remove. Always closes f.
