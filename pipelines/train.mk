@@ -80,3 +80,7 @@ $(RUN)/eval-tasks.jsonl: | all
 	mkdir -p $(RUN)
 	$(SPAR) env-cern --tasks=$(EVAL_EPISODES) --seed=$(EVAL_SEED) --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS) >$@.tmp
 	mv $@.tmp $@
+
+# Each row of the table is one run of eval; grpo is also compared with sft, task by task.
+$(RUN)/eval-base.json: $(RUN)/eval-tasks.jsonl
+	$(SPAR) eval --model=$(MODEL) $(EVAL_FLAGS) --summary=$@ --save=$(RUN)/eval-base.jsonl.zst <$< >/dev/null

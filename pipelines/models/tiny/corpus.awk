@@ -1,12 +1,14 @@
 #!/usr/bin/awk -f
 # The pretraining exercises of the embedded model: sft records, synthetic, a function of the seed alone.
-#	awk -v seed=1 -v n=1000 -f corpus.awk
+#	SYSTEM=text awk -v seed=1 -v n=1000 -v short_first=0.9 -v short_last=0.2 -v play=FILE -v every=8 -f corpus.awk
+# The share of copy exercises goes from short_first to short_last along the way: copying comes first. After each `every`
+# exercises a line of `play` follows; SYSTEM is the environment's system text, given to some of the exercises.
 # Three kinds, all about copying (names and numbers) and about JSON, none about what to do:
 #   copy   a few words and numbers to be repeated, whole or in part
 #   write  "write ACTION key value ..." to be written as one JSON object, whatever it means
 #   read   a page that looks like an environment's, with random content and a question about one of its lines
-# Records of random-policy play in the real environment are mixed in by the makefile. Oracle actions are in none of them:
-# the model learns to read and to write here, and what to do in the warm start.
+# `play` holds records of random-policy play in the real environment. Oracle actions are in none of them: the model learns
+# to read and to write here, and what to do in the warm start.
 
 function uniform() { state = (state * 16807) % 2147483647; return state / 2147483647 }
 function below(k) { return int(uniform() * k) }
@@ -142,9 +144,11 @@ BEGIN {
 	gsub(/"/, "\\\"", system_text)
 	gsub(/\n/, "\\n", system_text)
 	for (made = 0; made < n; made++) {
+		short = short_first + (short_last - short_first) * made / n
 		u = uniform()
 		if (u < short) copy_exercise()
 		else if (u < short + (1 - short) * 0.25) write_exercise()
 		else read_exercise()
+		if (play != "" && made % every == every - 1 && (getline line < play) > 0) print line
 	}
 }
