@@ -1,0 +1,19 @@
+# Heavy checks, apart from `make check`: parity with the Python reference implementations.
+
+VENV ?= .venv-parity
+PARITY_MODEL ?= pipelines/models/tiny
+
+$(VENV)/ready:
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install -q torch==2.13.0 numpy
+	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2
+	touch $@
+
+$(B)/parity/%: $(B)/obj/tests/parity/%.o $(B)/libspar.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+parity: all $(B)/parity/logits $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
+	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
+
+.PHONY: parity
