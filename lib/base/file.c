@@ -102,7 +102,8 @@ int spar_file_commit(FILE *f, const char *path, bool ok, struct spar_err *err)
 {
 	char *final, *tmp = gather_at(path, &final);
 	int rc = 0;
-	if (ok && (fflush(f) != 0 || ferror(f) || (tmp && fsync(fileno(f)) < 0)))
+	errno = EIO; /* for a write that failed before: ferror() does not say why */
+	if (ok && (ferror(f) || fflush(f) != 0 || (tmp && fsync(fileno(f)) < 0)))
 		rc = fail_errno(err, path);
 	if (fclose(f) != 0 && ok && rc == 0)
 		rc = fail_errno(err, path);
