@@ -109,21 +109,19 @@ int spar_jq_run(struct spar_jq *jq, jv input, jv *out, struct spar_err *err)
 	if (!jv_is_valid(first))
 		return end_or_error(jq->state, first, err);
 	jv next;
-	int n = 0;
+	int n = 1;
 	/* libjq 1.6 fails an assertion when it is reset between the values of path(..): let it come to its end. */
 	while (jv_is_valid(next = jq_next(jq->state)) && n++ < DRAIN_MAX)
 		jv_free(next);
-	if (n == 0)
-		n = end_or_error(jq->state, next, err) < 0 ? -SPAR_INPUT : 1;
-	else {
+	if (n > 1)
 		jv_free(next);
-		n = 2;
-	}
+	else if (end_or_error(jq->state, next, err) < 0)
+		n = -SPAR_INPUT;
 	if (n < 0)
 		jv_free(first);
 	else
 		*out = first;
-	return n;
+	return n > 2 ? 2 : n;
 }
 
 void spar_jq_free(struct spar_jq *jq)

@@ -10,7 +10,7 @@
 
 #define DEPTH_MAX 256
 #define EXACT_MAX 9007199254740992.0 /* 2^53: whole numbers up to here are exact in a double */
-#define REASONS_SHOWN 10             /* refused records whose reason is printed; all are counted */
+#define REASONS_SHOWN 10             /* bad records whose reason is printed; all are counted */
 
 struct spar_edit {
 	char *key, *json;
@@ -265,14 +265,26 @@ int spar_filter_put(struct spar_filter *f, const struct spar_record *rec)
 	return rc;
 }
 
+static void say(struct spar_filter *f)
+{
+	if (f->n_said++ < REASONS_SHOWN)
+		spar_warn(f->tool, "%s", f->err.msg);
+	f->err = (struct spar_err){0};
+}
+
+void spar_filter_complain(struct spar_filter *f, const struct spar_record *rec)
+{
+	spar_fail_at(&f->err, "%s:%zu", spar_reader_name(f->in), rec->line);
+	say(f);
+}
+
 int spar_filter_reject(struct spar_filter *f, const struct spar_record *rec)
 {
 	int rc = spar_fail_at(&f->err, "%s:%zu", spar_reader_name(f->in), rec->line);
 	if (!f->skip_bad)
 		return rc;
-	if (f->n_bad++ < REASONS_SHOWN)
-		spar_warn(f->tool, "%s", f->err.msg);
-	f->err = (struct spar_err){0};
+	f->n_bad++;
+	say(f);
 	return f->rejects_out ? spar_writer_put(f->rejects_out, rec->text.data, rec->text.len, &f->err) : 0;
 }
 

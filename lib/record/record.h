@@ -67,7 +67,7 @@ struct spar_filter {
 	struct spar_writer *out, *save_out, *rejects_out;
 	struct spar_record rec;
 	struct spar_str line;
-	uint64_t n_in, n_out, n_bad;
+	uint64_t n_in, n_out, n_bad, n_said;
 };
 #define SPAR_FILTER_INIT(name) {.tool = (name)}
 #define SPAR_FILTER_OPTIONS(f) \
@@ -92,6 +92,10 @@ int spar_filter_put_line(struct spar_filter *f, const char *line, size_t n);
 
 /*! The record is bad; f->err holds why. See the example above. */
 int spar_filter_reject(struct spar_filter *f, const struct spar_record *rec);
+
+/*! Something is wrong with the record, but it stays in the stream: print f->err as a warning with its place (the first ten
+ *  only) and clear it. The caller counts. */
+void spar_filter_complain(struct spar_filter *f, const struct spar_record *rec);
 
 /*! rc < 0: print f->err, nothing claimed; else close everything and report a failed write. Says how many records were
  *  refused. Returns the exit code: with --skip-bad and refusals it is SPAR_OK. */
