@@ -37,7 +37,7 @@ static jv no_input(jq_state *state, void *data)
 {
 	(void)state;
 	(void)data;
-	return jv_invalid();
+	return jv_invalid_with_msg(jv_string("no other input: a program sees one record"));
 }
 
 static void no_debug(void *data, jv message)

@@ -12,7 +12,7 @@ struct spar_jq; /* opaque; not thread-safe */
  *  an error that the compiler itself folds (1/0) counts as one at run time, not here, as far as libjq lets us. */
 int spar_jq_new(struct spar_jq **out, const char *program, struct spar_err *err);
 
-/* Inside a program `input` finds nothing and `debug` says nothing. libjq 1.6 itself aborts on dates far outside the
+/* Inside a program `input` is an error and `debug` says nothing. libjq 1.6 itself aborts on dates far outside the
  * calendar (1e18|todate) and never ends on gsub("";"x"): nothing here can help that. */
 
 /*! Run on `input` (a NEW reference, consumed). *out: the first value (caller jv_free's), invalid if none came.
