@@ -29,8 +29,8 @@ static int libexec_dir(char *out, size_t size)
 static int help(const char *dir, FILE *to)
 {
 	fprintf(to, "usage: spar TOOL [options]\n\n"
-	            "Reinforcement-learning post-training of language models as a dataflow of small tools.\n"
-	            "`spar TOOL --help` and `man spar-TOOL` explain each.\n\ntools:");
+		    "Reinforcement-learning post-training of language models as a dataflow of small tools.\n"
+		    "`spar TOOL --help` and `man spar-TOOL` explain each.\n\ntools:");
 	struct dirent **names = NULL;
 	int n = scandir(dir, &names, NULL, alphasort);
 	for (int i = 0; i < n; i++) {

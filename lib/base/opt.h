@@ -48,6 +48,7 @@ struct spar_opt {
 	const char *const *choices;
 };
 
+/* clang-format off */
 #define SPAR_OPT_FLAG(n, l, v, h) {SPAR_OPT_KIND_FLAG, n, l, v, 0, 0, NULL, h, NULL}
 #define SPAR_OPT_INT(n, l, v, lo, hi, a, h) {SPAR_OPT_KIND_INT, n, l, v, lo, hi, a, h, NULL}
 #define SPAR_OPT_U64(n, l, v, a, h) {SPAR_OPT_KIND_U64, n, l, v, 0, 0, a, h, NULL}
@@ -57,6 +58,7 @@ struct spar_opt {
 #define SPAR_OPT_CHOICE(n, l, v, c, a, h) {SPAR_OPT_KIND_CHOICE, n, l, v, 0, 0, a, h, c}
 #define SPAR_OPT_GROUP(h) {SPAR_OPT_KIND_GROUP, NULL, 0, NULL, 0, 0, NULL, h, NULL}
 #define SPAR_OPT_END {SPAR_OPT_KIND_END, NULL, 0, NULL, 0, 0, NULL, NULL, NULL}
+/* clang-format on */
 
 struct spar_usage {
 	const char *tool;     /* "rollout": printed as "spar rollout" in usage, "rollout: ..." in errors */

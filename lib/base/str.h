@@ -18,7 +18,9 @@ struct spar_str {
 	size_t cap; /* bytes allocated; 0 while data is static */
 };
 extern char spar_str_empty[];
+/* clang-format off */
 #define SPAR_STR_INIT {spar_str_empty, 0, 0}
+/* clang-format on */
 
 void spar_str_init(struct spar_str *s);
 void spar_str_release(struct spar_str *s);              /* frees, leaves it initialised */

@@ -69,7 +69,9 @@ struct spar_filter {
 	struct spar_str line;
 	uint64_t n_in, n_out, n_bad, n_said;
 };
+/* clang-format off */
 #define SPAR_FILTER_INIT(name) {.tool = (name)}
+/* clang-format on */
 #define SPAR_FILTER_OPTIONS(f) \
 	SPAR_OPT_STR("save", 0, &(f).save, "FILE", "keep a copy of what is emitted; zstd if FILE ends in .zst"), \
 	    SPAR_OPT_FLAG("skip-bad", 0, &(f).skip_bad, "go on after a bad record; they are counted"), \
@@ -105,7 +107,8 @@ int spar_filter_finish(struct spar_filter *f, int rc);
  * `path` is what stands before the key in messages ("" at the top, "turns[3]" inside). */
 int spar_get_double(jv obj, const char *path, const char *key, double *out, struct spar_err *err); /* finite */
 int spar_get_i64(jv obj, const char *path, const char *key, int64_t *out, struct spar_err *err);   /* |v| <= 2^53 */
-int spar_get_u64(jv obj, const char *path, const char *key, uint64_t *out, struct spar_err *err);  /* number or decimal string */
+/*! A number within 2^53, or a string of decimal digits. */
+int spar_get_u64(jv obj, const char *path, const char *key, uint64_t *out, struct spar_err *err);
 int spar_get_bool(jv obj, const char *path, const char *key, bool *out, struct spar_err *err);
 /*! *out points into the jv string: valid while `obj` lives. */
 int spar_get_str(jv obj, const char *path, const char *key, const char **out, size_t *len, struct spar_err *err);

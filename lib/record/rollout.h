@@ -26,7 +26,7 @@ enum spar_finish { SPAR_FINISH_STOP, SPAR_FINISH_LENGTH, SPAR_FINISH_ENV, SPAR_F
 const char *spar_finish_name(enum spar_finish f);
 
 struct spar_turn {
-	int32_t *prompt_ids;     /* (n_prompt) the whole prompt of this turn, from position 0 */
+	int32_t *prompt_ids; /* (n_prompt) the whole prompt of this turn, from position 0 */
 	size_t n_prompt;
 	int32_t *completion_ids; /* (n_completion) the end token included when one was sampled */
 	float *logprobs;         /* (n_completion) nats, log-softmax(logits / temperature) of the sampled token */
@@ -36,13 +36,13 @@ struct spar_turn {
 };
 
 struct spar_rollout {
-	char *group;        /* task id */
+	char *group; /* task id */
 	int64_t sample, group_size;
 	int64_t version;    /* policy version, -1 if not known */
 	double temperature; /* of sampling; 0 is greedy and not usable for a ratio */
 	struct spar_turn *turns;
 	size_t n_turns;
-	bool failed;        /* the record carries "error" */
+	bool failed;                    /* the record carries "error" */
 	bool has_reward, has_advantage; /* false also for null */
 	double reward, advantage;
 };

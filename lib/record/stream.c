@@ -330,7 +330,7 @@ static int write_failed(const struct spar_writer *w, struct spar_err *err)
 /* Hand the gathered lines to the compressor and its output to the file. */
 static int compress(struct spar_writer *w, ZSTD_EndDirective how, struct spar_err *err)
 {
-	char block[16384];
+	char block[16384] = {0};
 	ZSTD_inBuffer in = {w->text.data, w->text.len, 0};
 	size_t left;
 	do {

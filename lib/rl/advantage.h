@@ -15,8 +15,8 @@ extern const char *const spar_baseline_names[];
  *  std (computed by spar_reward_std over all rewards of the batch). none: the divisor is 1. RLOO: the mean of the
  *  others' rewards takes the place of the mean. Rewards are finite or NaN.
  *  reward and adv may be the same array. Returns true if all counted rewards are equal (or fewer than 2 count). */
-bool spar_advantage(const double *reward, size_t n, enum spar_scale scale, enum spar_baseline baseline, double batch_std,
-                    bool population, double eps, double *adv);
+bool spar_advantage(const double *reward, size_t n, enum spar_scale scale, enum spar_baseline baseline,
+		    double batch_std, bool population, double eps, double *adv);
 
 /*! Two-pass standard deviation of the rewards that are not NaN; 0 if they are all equal or fewer than 2. */
 double spar_reward_std(const double *reward, size_t n, bool population);

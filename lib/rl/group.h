@@ -25,9 +25,9 @@ struct spar_member {
 struct spar_group {
 	struct spar_group *next, *prev;
 	char *name;
-	int64_t size;    /* -1: not said */
-	int64_t version; /* of the policy; -1: not said */
-	char *hash;      /* of its weights; NULL: not said */
+	int64_t size;                /* -1: not said */
+	int64_t version;             /* of the policy; -1: not said */
+	char *hash;                  /* of its weights; NULL: not said */
 	struct spar_member *members; /* sorted by sample */
 	size_t n;
 };

@@ -69,8 +69,8 @@ static void permutations(void)
 	spar_rng_permutation(&r, 0, first, N);
 	spar_rng_permutation(&r, 1, second, N);
 	for (size_t i = 0; i < N; i++) {
-		CHECK(first[i] < N && !seen[first[i]]);
-		seen[first[i]] = true;
+		CHECK(!seen[first[i] % N] && first[i] < N);
+		seen[first[i] % N] = true;
 		moved += first[i] != second[i];
 	}
 	CHECK(moved > N / 2);
