@@ -39,6 +39,10 @@ enum spar_graph_mode {
 	SPAR_GRAPH_TRAIN,     /* activations kept for one backward; LoRA dropout on */
 	SPAR_GRAPH_REFERENCE, /* as INFER with the adapter switched off (LoRA's reference policy) */
 };
+/*! Dropout from here on is a function of opt.seed and `step`. The trainer calls this before each optimizer step, so that a
+ *  resumed run draws what the unbroken one drew. */
+void spar_graph_reseed(struct spar_graph *g, uint64_t step);
+
 /*! logprobs (n_targets): log-softmax(logits / temperature)[target], nats. entropies (n_targets) of the same
  *  distribution, or NULL. */
 int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double temperature, enum spar_graph_mode mode,
