@@ -1,0 +1,98 @@
+#include "rl/metric.h"
+#include "rl/advantage.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void spar_metric_int(struct spar_str *m, const char *name, uint64_t value)
+{
+	spar_str_addf(m, ",\"%s\":%" PRIu64, name, value);
+}
+
+void spar_metric_double(struct spar_str *m, const char *name, double value)
+{
+	spar_str_addf(m, ",\"%s\":", name);
+	spar_str_add_double(m, value);
+}
+
+void spar_metric_counts(struct spar_str *m, const struct spar_step_counts *c)
+{
+	spar_metric_int(m, "sequences", c->sequences);
+	spar_metric_int(m, "loss_tokens", c->loss_tokens);
+	spar_metric_int(m, "tokens", c->tokens);
+	spar_metric_int(m, "tokens_distinct", c->distinct);
+	spar_metric_int(m, "micro_batches", c->micro_batches);
+}
+
+void spar_metric_sums(struct spar_str *m, const struct spar_step_sums *s, const struct spar_objective *o)
+{
+	const struct spar_objective_sums *q = &s->objective;
+	spar_metric_double(m, "loss", q->loss);
+	spar_metric_double(m, "entropy", s->entropy / q->tokens);
+	if (o->loss == SPAR_LOSS_SFT)
+		return;
+	if (o->beta > 0)
+		spar_metric_double(m, "kl", q->kl / q->tokens);
+	spar_metric_double(m, "clip_ratio/low_mean", q->clip_low / q->units);
+	spar_metric_double(m, "clip_ratio/high_mean", q->clip_high / q->units);
+	spar_metric_double(m, "clip_ratio/region_mean", (q->clip_low + q->clip_high) / q->units);
+	spar_metric_int(m, "bounded_tokens", (uint64_t)q->bounded);
+	spar_metric_double(m, "sampling/sampling_logp_difference/mean", q->diff_sum / q->tokens);
+	spar_metric_double(m, "sampling/sampling_logp_difference/max", q->diff_max);
+	if (!q->is_tokens)
+		return;
+	spar_metric_double(m, "sampling/importance_sampling_ratio/min", q->is_min);
+	spar_metric_double(m, "sampling/importance_sampling_ratio/mean", q->is_sum / q->is_tokens);
+	spar_metric_double(m, "sampling/importance_sampling_ratio/max", q->is_max);
+}
+
+static int by_group(const void *a, const void *b)
+{
+	const struct spar_episode *x = *(struct spar_episode *const *)a, *y = *(struct spar_episode *const *)b;
+	return strcmp(x->group, y->group);
+}
+
+static void rewards(struct spar_str *m, struct spar_episode *const *episodes, size_t n)
+{
+	const struct spar_episode **sorted = spar_malloc(n * sizeof *sorted);
+	double *reward = spar_malloc(n * sizeof *reward), sum = 0, std_sum = 0;
+	size_t n_groups = 0, n_zero = 0;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = episodes[i];
+	qsort(sorted, n, sizeof *sorted, by_group);
+	for (size_t i = 0; i < n; i++) {
+		reward[i] = sorted[i]->reward;
+		sum += reward[i];
+	}
+	for (size_t begin = 0, end; begin < n; begin = end, n_groups++) {
+		for (end = begin + 1; end < n && !strcmp(sorted[end]->group, sorted[begin]->group);)
+			end++;
+		double std = spar_reward_std(reward + begin, end - begin, false);
+		std_sum += std;
+		n_zero += std == 0 ? end - begin : 0;
+	}
+	spar_metric_double(m, "reward", sum / (double)n);
+	spar_metric_double(m, "reward_std", std_sum / (double)n_groups);
+	spar_metric_double(m, "frac_reward_zero_std", (double)n_zero / (double)n);
+	free(reward);
+	free(sorted);
+}
+
+void spar_metric_rollouts(struct spar_str *m, struct spar_episode *const *episodes, size_t n)
+{
+	size_t sum = 0, shortest = n ? episodes[0]->n_loss : 0, longest = 0, truncated = 0;
+	if (!n)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		size_t len = episodes[i]->n_loss;
+		sum += len;
+		shortest = len < shortest ? len : shortest;
+		longest = len > longest ? len : longest;
+		truncated += episodes[i]->truncated;
+	}
+	rewards(m, episodes, n);
+	spar_metric_double(m, "completions/mean_length", (double)sum / (double)n);
+	spar_metric_int(m, "completions/min_length", shortest);
+	spar_metric_int(m, "completions/max_length", longest);
+	spar_metric_double(m, "completions/clipped_ratio", (double)truncated / (double)n);
+}

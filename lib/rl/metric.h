@@ -1,0 +1,23 @@
+/* metric.h - the figures of a `metric` record, under TRL's names. Each function appends ,"name":value members. */
+#ifndef SPAR_RL_METRIC_H
+#define SPAR_RL_METRIC_H
+
+#include "base/str.h"
+#include "rl/episode.h"
+#include "rl/step.h"
+
+void spar_metric_int(struct spar_str *m, const char *name, uint64_t value);
+void spar_metric_double(struct spar_str *m, const char *name, double value);
+
+/*! sequences, loss_tokens, tokens, tokens_distinct, micro_batches. */
+void spar_metric_counts(struct spar_str *m, const struct spar_step_counts *c);
+
+/*! loss, entropy; for rollouts clip_ratio/..., kl (with a reference), sampling/..., bounded_tokens. */
+void spar_metric_sums(struct spar_str *m, const struct spar_step_sums *s, const struct spar_objective *o);
+
+/*! Of the rollouts as they came, masked ones included: reward, reward_std (mean over groups of the std over n-1),
+ *  frac_reward_zero_std (share of rollouts in groups of equal rewards), completions/{mean,min,max}_length in trained
+ *  tokens of a whole episode, completions/clipped_ratio. Nothing if n is 0. */
+void spar_metric_rollouts(struct spar_str *m, struct spar_episode *const *episodes, size_t n);
+
+#endif
