@@ -52,4 +52,7 @@ struct spar_rollout {
 int spar_rollout_read(struct spar_rollout *r, jv object, struct spar_err *err);
 void spar_rollout_release(struct spar_rollout *r);
 
+/*! Free the arrays of one turn (for who builds turns itself). */
+void spar_turn_release(struct spar_turn *t);
+
 #endif
