@@ -31,6 +31,7 @@ struct spar_graph_opt {
 	bool frozen;                  /* no gradients at all: a reference model */
 };
 
+/*! `m` is borrowed and must outlive the graph (saving reads the base weights again). */
 int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const struct spar_graph_opt *opt, struct spar_err *err);
 void spar_graph_free(struct spar_graph *g);
 
