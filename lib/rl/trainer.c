@@ -53,6 +53,7 @@ void spar_trainer_opt_init(struct spar_trainer_opt *o)
 				       .micro_tokens = 8192,
 				       .num_epochs = 1,
 				       .shuffle = true,
+				       .learning_rate = -1,
 				       .beta1 = 0.9,
 				       .beta2 = 0.999,
 				       .adam_eps = 1e-8,
