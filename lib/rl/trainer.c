@@ -6,6 +6,7 @@
 #include "rl/policy.h"
 #include "rl/step.h"
 #include "rl/train_state.h"
+#include "tensor/tensor.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -151,6 +152,10 @@ static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 				     .vocab_limit =
 					 t->rules.vocab_size < t->model.config.vocab_size ? t->rules.vocab_size : 0};
 	rc = spar_graph_new(&t->graph, &t->model, &how, err);
+	if (rc == 0 && spar_tensor_blas_fights())
+		t->on.warn(t->on.ctx,
+			   "OpenBLAS is its pthread build, whose threads fight with OpenMP: steps take several times "
+			   "as long (Debian: install libopenblas0-openmp)");
 	if (rc < 0 || t->objective.beta == 0 || t->opt.lora)
 		return rc;
 	how.frozen = true;
