@@ -26,14 +26,14 @@ static int get_finish(jv turn, const char *path, enum spar_finish *out, struct s
 			*out = (enum spar_finish)i;
 			return 0;
 		}
-	return spar_fail(err, SPAR_INPUT, "%s.finish_reason: expected stop, length, env or error", path);
+	return spar_fail(err, SPAR_INPUT, ".%s.finish_reason: expected stop, length, env or error", path);
 }
 
 static int same_length(const char *path, const char *key, size_t n, size_t n_ids, struct spar_err *err)
 {
 	if (n == n_ids)
 		return 0;
-	return spar_fail(err, SPAR_INPUT, "%s.%s: %zu values for %zu completion_ids", path, key, n, n_ids);
+	return spar_fail(err, SPAR_INPUT, ".%s.%s: %zu values for %zu completion_ids", path, key, n, n_ids);
 }
 
 /* A log-probability is at most 0; a kept mass is a probability that is not 0. */
@@ -42,7 +42,8 @@ static int check_range(const char *path, const char *key, const float *v, size_t
 {
 	for (size_t i = 0; i < n; i++)
 		if (!(v[i] > above && v[i] <= most))
-			return spar_fail(err, SPAR_INPUT, "%s.%s[%zu]: %g is out of range", path, key, i, (double)v[i]);
+			return spar_fail(err, SPAR_INPUT, ".%s.%s[%zu]: %g is out of range", path, key, i,
+					 (double)v[i]);
 	return 0;
 }
 
@@ -51,7 +52,7 @@ static int read_turn(struct spar_turn *t, jv turn, const char *path, struct spar
 	size_t n;
 	int rc;
 	if (jv_get_kind(turn) != JV_KIND_OBJECT)
-		return spar_fail(err, SPAR_INPUT, "%s: expected object, got %s", path, spar_kind_name(turn));
+		return spar_fail(err, SPAR_INPUT, ".%s: expected object, got %s", path, spar_kind_name(turn));
 	if ((rc = spar_get_ids(turn, path, "prompt_ids", &t->prompt_ids, &t->n_prompt, err)) < 0 ||
 	    (rc = spar_get_ids(turn, path, "completion_ids", &t->completion_ids, &t->n_completion, err)) < 0 ||
 	    (rc = spar_get_floats(turn, path, "logprobs", &t->logprobs, &n, err)) < 0 ||
@@ -76,7 +77,7 @@ static int read_turns(struct spar_rollout *r, jv object, struct spar_err *err)
 	r->turns = spar_calloc(n ? n : 1, sizeof *r->turns);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		char path[32];
-		snprintf(path, sizeof path, ".turns[%zu]", i);
+		snprintf(path, sizeof path, "turns[%zu]", i);
 		jv turn = jv_array_get(jv_copy(turns), (int)i);
 		r->n_turns++; /* counted first: release frees what a failure left */
 		rc = read_turn(&r->turns[i], turn, path, err);
@@ -98,10 +99,10 @@ static int read_how(struct spar_rollout *r, jv object, struct spar_err *err)
 	jv policy = jv_invalid(), sampling = jv_invalid();
 	int rc = get_inner(object, "policy", &policy, err);
 	if (rc == 0 && jv_is_valid(policy) && spar_has(policy, "version"))
-		rc = spar_get_i64(policy, ".policy", "version", &r->version, err);
+		rc = spar_get_i64(policy, "policy", "version", &r->version, err);
 	if (rc == 0 && (rc = get_inner(object, "sampling", &sampling, err)) == 0 && jv_is_valid(sampling) &&
 	    spar_has(sampling, "temperature"))
-		rc = spar_get_double(sampling, ".sampling", "temperature", &r->temperature, err);
+		rc = spar_get_double(sampling, "sampling", "temperature", &r->temperature, err);
 	jv_free(policy);
 	jv_free(sampling);
 	return rc;
