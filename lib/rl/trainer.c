@@ -9,6 +9,8 @@
 #include "tensor/tensor.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +71,18 @@ static bool is_sft(const struct spar_trainer *t)
 	return t->opt.loss_type == SPAR_LOSS_SFT;
 }
 
+/* A warning to the caller. */
+static void note(const struct spar_trainer *t, const char *fmt, ...) SPAR_PRINTF(2, 3);
+static void note(const struct spar_trainer *t, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	t->on.warn(t->on.ctx, text);
+}
+
 /* ---- opening ---- */
 
 static int check_options(const struct spar_trainer_opt *o, struct spar_err *err)
@@ -125,7 +139,7 @@ static int open_text(struct spar_trainer *t, struct spar_err *err)
 		return spar_fail(err, SPAR_INPUT, "%s: names no end token to train completions to end with",
 				 t->model.base_dir);
 	if (fallback)
-		t->on.warn(t->on.ctx, "the model has no chat template: a plain one is used");
+		note(t, "the model has no chat template: a plain one is used");
 	size_t limit = t->tokenizer ? spar_tokenizer_size(t->tokenizer) : c->vocab_size;
 	t->rules =
 	    (struct spar_episode_rules){.max_length = t->opt.max_length ? (size_t)t->opt.max_length : c->max_position,
@@ -151,13 +165,16 @@ static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 				     .seed = t->opt.seed,
 				     .vocab_limit =
 					 t->rules.vocab_size < t->model.config.vocab_size ? t->rules.vocab_size : 0};
-	rc = spar_graph_new(&t->graph, &t->model, &how, err);
-	if (rc == 0 && spar_tensor_blas_fights())
-		t->on.warn(t->on.ctx,
-			   "OpenBLAS is its pthread build, whose threads fight with OpenMP: steps take several times "
-			   "as long (Debian: install libopenblas0-openmp)");
-	if (rc < 0 || t->objective.beta == 0 || t->opt.lora)
+	if ((rc = spar_graph_new(&t->graph, &t->model, &how, err)) < 0)
 		return rc;
+	if (spar_tensor_blas_fights())
+		note(t,
+		     "OpenBLAS is its pthread build, whose threads fight with OpenMP: steps take several times as long "
+		     "(Debian: install libopenblas0-openmp)");
+	if (t->opt.lora && spar_graph_lora(t->graph)->all_linear && !t->lora.all_linear)
+		note(t, "the model has none of the modules that --lora names: all linear layers are adapted");
+	if (t->objective.beta == 0 || t->opt.lora)
+		return 0;
 	how.frozen = true;
 	return spar_graph_new(&t->reference, &t->model, &how, err);
 }
@@ -329,17 +346,6 @@ static double rate(const struct spar_trainer *t, uint64_t step)
 	default:
 		return t->opt.learning_rate;
 	}
-}
-
-static void note(const struct spar_trainer *t, const char *fmt, ...) SPAR_PRINTF(2, 3);
-static void note(const struct spar_trainer *t, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	t->on.warn(t->on.ctx, text);
 }
 
 /* What every metric record begins with; `step` counts from 1. */
