@@ -28,7 +28,8 @@ int spar_env_send(struct spar_env *env, jv request, const char *what, struct spa
 
 /*! 1: *reply is the oldest outstanding request's answer (caller jv_free's), its `error` checked to be null and its
  *  fields' kinds checked; 0: none yet (only with wait false, or nothing outstanding); < 0: the env broke the protocol,
- *  died or timed out - the message names the environment, the line or the exit status, and the record. */
+ *  died or timed out - the message names the environment, the line or the exit status, and the record. SPAR_INPUT if the
+ *  reply is an `error` (the request was refused; the environment goes on), SPAR_FAIL if it is of no more use. */
 int spar_env_recv(struct spar_env *env, jv *reply, bool wait, struct spar_err *err);
 
 /*! Number of requests not answered yet. */
