@@ -1,0 +1,637 @@
+/* sampler.c - see sampler.h */
+#include "rl/sampler.h"
+#include "base/philox.h"
+#include "env/client.h"
+#include "model/engine.h"
+#include "model/model.h"
+#include "record/record.h"
+#include "text/chat.h"
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_PER_SLOT 4
+#define LOSSES_MAX 3 /* environments lost in a row before giving up */
+
+const char *const spar_sampler_dtypes[] = {"float32", "bfloat16", NULL};
+const char *const spar_sampler_devices[] = {"cpu", NULL};
+static const enum spar_dtype dtypes[] = {SPAR_F32, SPAR_BF16};
+
+enum state { STATE_FREE, STATE_SAMPLE, STATE_RESET, STATE_ASK, STATE_STEP }; /* the last three wait for a reply */
+
+/* A place for an episode under way. Its number names its session in the environment. */
+struct slot {
+	enum state state;
+	struct spar_play *play;
+	struct spar_rng rng;
+	struct spar_seq *seq; /* while sampling */
+	size_t most;          /* tokens this completion may have */
+};
+
+struct row { /* a sequence that gets a token in this step */
+	struct slot *slot;
+	const float *logits;
+	struct spar_sampled got;
+	int failed;
+};
+
+struct spar_sampler {
+	struct spar_sampler_opt opt;
+	bool has_model, no_template, lockstep, cut;
+	struct spar_model model;
+	struct spar_tokenizer *tokenizer;
+	struct spar_chat *chat;
+	struct spar_engine *engine;
+	struct spar_env *env;
+	int losses;
+	struct slot *slots; /* (n_slots) */
+	size_t n_slots, n_live, n_held, n_queued;
+	struct slot **waiting; /* (n_waiting) in the order of their requests */
+	size_t n_waiting;
+	struct spar_play *first, *last, *next; /* all plays that are held; the first that has no slot yet */
+	struct row *rows;                      /* (n_slots) */
+	struct spar_seq **seqs;                /* (n_slots) */
+	float *logits;                         /* (n_slots, vocab_size) */
+	float *scratch;                        /* (threads, 2 * vocab_size) */
+	int threads;
+	uint64_t n_tokens;
+};
+
+/* ---- opening ---- */
+
+static int load_text(struct spar_sampler *s, const char *dir, struct spar_err *err)
+{
+	int rc = spar_tokenizer_load(&s->tokenizer, dir, err);
+	return rc < 0 ? rc : spar_chat_load(&s->chat, dir, &s->no_template, err);
+}
+
+static int make_engine(struct spar_sampler *s, struct spar_err *err)
+{
+	struct spar_engine_opt opt = {
+	    .dtype = dtypes[s->opt.dtype],
+	    .threads = (int)s->opt.threads,
+	    .kv_cache_size = (size_t)s->opt.kv_cache_mib << 20,
+	    .vocab_limit = spar_tokenizer_size(s->tokenizer),
+	};
+	size_t vocab = s->model.config.vocab_size;
+	if (opt.vocab_limit >= vocab)
+		opt.vocab_limit = 0;
+	s->logits = malloc(s->n_slots * vocab * sizeof *s->logits);
+	s->scratch = malloc((size_t)s->threads * 2 * vocab * sizeof *s->scratch);
+	if (!s->logits || !s->scratch)
+		return spar_fail(err, SPAR_FAIL, "no memory for the logits of %zu sequences", s->n_slots);
+	return spar_engine_new(&s->engine, &s->model, &opt, err);
+}
+
+int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *err)
+{
+	int rc;
+	if (s->has_model)
+		spar_model_close(&s->model);
+	s->has_model = false;
+	if ((rc = spar_model_open(&s->model, dir, err)) < 0)
+		return rc;
+	s->has_model = true;
+	if (s->engine)
+		return spar_engine_reload(s->engine, &s->model, err);
+	if ((rc = load_text(s, s->model.base_dir, err)) < 0)
+		return rc;
+	return make_engine(s, err);
+}
+
+/* The config and the tokenizer are enough to encode. */
+static int load_for_encoding(struct spar_sampler *s, const char *dir, struct spar_err *err)
+{
+	int rc = spar_config_load(&s->model.config, dir, err);
+	return rc < 0 ? rc : load_text(s, dir, err);
+}
+
+int spar_sampler_new(struct spar_sampler **out, const struct spar_sampler_opt *opt, struct spar_err *err)
+{
+	struct spar_sampler *s = *out = spar_calloc(1, sizeof *s);
+	int rc = 0;
+	s->opt = *opt;
+	s->n_slots = (size_t)opt->concurrency;
+	s->slots = spar_calloc(s->n_slots, sizeof *s->slots);
+	s->waiting = spar_calloc(s->n_slots, sizeof *s->waiting);
+	s->rows = spar_calloc(s->n_slots, sizeof *s->rows);
+	s->seqs = spar_calloc(s->n_slots, sizeof *s->seqs);
+	s->threads = opt->threads ? (int)opt->threads : omp_get_max_threads();
+	s->lockstep = dtypes[opt->dtype] != SPAR_F32;
+	s->cut = opt->sampling.temperature > 0 &&
+		 (opt->sampling.top_p < 1 || opt->sampling.top_k > 0 || opt->sampling.min_p > 0);
+	if (opt->model)
+		rc = opt->encode_only ? load_for_encoding(s, opt->model, err) : spar_sampler_load(s, opt->model, err);
+	if (rc < 0) {
+		spar_sampler_free(s);
+		*out = NULL;
+	}
+	return rc;
+}
+
+void spar_sampler_free(struct spar_sampler *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->n_slots; i++)
+		if (s->slots[i].seq)
+			spar_seq_free(s->slots[i].seq);
+	while (s->first) {
+		struct spar_play *p = s->first;
+		s->first = p->next;
+		spar_play_free(p);
+	}
+	if (s->env)
+		spar_env_close(s->env);
+	spar_engine_free(s->engine);
+	spar_chat_free(s->chat);
+	spar_tokenizer_free(s->tokenizer);
+	if (s->has_model)
+		spar_model_close(&s->model);
+	free(s->slots);
+	free(s->waiting);
+	free(s->rows);
+	free(s->seqs);
+	free(s->logits);
+	free(s->scratch);
+	free(s);
+}
+
+bool spar_sampler_no_template(const struct spar_sampler *s)
+{
+	return s->no_template;
+}
+
+const char *spar_sampler_hash(const struct spar_sampler *s)
+{
+	return s->has_model ? s->model.hash : "";
+}
+
+uint64_t spar_sampler_tokens(const struct spar_sampler *s)
+{
+	return s->n_tokens;
+}
+
+/* ---- plays ---- */
+
+size_t spar_sampler_held(const struct spar_sampler *s)
+{
+	return s->n_held;
+}
+
+bool spar_sampler_full(const struct spar_sampler *s)
+{
+	return s->n_live + s->n_queued >= s->n_slots || s->n_held >= HELD_PER_SLOT * s->n_slots;
+}
+
+static bool is_done(const struct spar_sampler *s, const struct spar_play *p)
+{
+	if (p == s->next)
+		return false;
+	for (size_t i = 0; i < s->n_slots; i++)
+		if (s->slots[i].play == p)
+			return false;
+	return true;
+}
+
+struct spar_play *spar_sampler_take(struct spar_sampler *s)
+{
+	struct spar_play *p = s->first;
+	if (!p || !is_done(s, p))
+		return NULL;
+	s->first = p->next;
+	if (!s->first)
+		s->last = NULL;
+	s->n_held--;
+	return p;
+}
+
+static void leave(struct spar_sampler *s, struct slot *slot)
+{
+	if (slot->seq)
+		spar_seq_free(slot->seq);
+	*slot = (struct slot){.state = STATE_FREE};
+	s->n_live--;
+}
+
+/* The episode cannot go on; `err` says why and is used up. */
+static void fail_play(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
+{
+	slot->play->error = spar_strdup(err->msg);
+	slot->play->code = err->code;
+	*err = (struct spar_err){0};
+	leave(s, slot);
+}
+
+/* ---- prompts ---- */
+
+static size_t length_limit(const struct spar_sampler *s)
+{
+	size_t own = s->model.config.max_position, asked = (size_t)s->opt.max_length;
+	return asked && asked < own ? asked : own;
+}
+
+/* `prompt` is borrowed. Chat messages get their template; a raw text gets what the tokenizer puts around texts. */
+static int encode(const struct spar_sampler *s, jv prompt, struct spar_str *text, struct spar_ids *ids,
+		  struct spar_err *err)
+{
+	int rc;
+	if (jv_get_kind(prompt) == JV_KIND_STRING) {
+		const char *raw = jv_string_value(prompt);
+		size_t n = (size_t)jv_string_length_bytes(jv_copy(prompt));
+		if (text)
+			spar_str_add(text, raw, n);
+		rc = spar_tokenizer_encode(s->tokenizer, raw, n, NULL, SPAR_ENCODE_MARKERS | SPAR_ENCODE_ADD, ids, err);
+	} else {
+		rc = spar_chat_encode(s->chat, s->tokenizer, prompt, true, false, text, ids, err);
+	}
+	size_t limit = length_limit(s);
+	if (rc < 0)
+		return rc;
+	if (!ids->n)
+		return spar_fail(err, SPAR_INPUT, "the prompt is empty");
+	if (ids->n >= limit)
+		return spar_fail(err, SPAR_INPUT, "a prompt of %zu ids leaves no room in a context of %zu", ids->n,
+				 limit);
+	return 0;
+}
+
+static void begin_turn(struct spar_sampler *s, struct slot *slot, jv prompt)
+{
+	struct spar_err err = {0};
+	struct spar_ids ids = {0};
+	if (encode(s, prompt, NULL, &ids, &err) < 0) {
+		free(ids.data);
+		fail_play(s, slot, &err);
+		return;
+	}
+	size_t room = length_limit(s) - ids.n, most = (size_t)s->opt.max_completion;
+	slot->most = most < room ? most : room;
+	struct spar_turn *t = &spar_play_turn(slot->play, slot->most, s->cut)->tokens;
+	t->prompt_ids = ids.data;
+	t->n_prompt = ids.n;
+	slot->seq = spar_seq_new(s->engine);
+	spar_seq_append(slot->seq, ids.data, ids.n);
+	slot->state = STATE_SAMPLE;
+}
+
+/* ---- environment ---- */
+
+static const char *session_of(const struct spar_sampler *s, const struct slot *slot, char name[24])
+{
+	snprintf(name, 24, "%zu", (size_t)(slot - s->slots));
+	return name;
+}
+
+/* `request` is consumed. */
+static int send(struct spar_sampler *s, struct slot *slot, enum state state, jv request, struct spar_err *err)
+{
+	char session[24];
+	struct spar_str what = SPAR_STR_INIT;
+	spar_str_addf(&what, "task %s sample %" PRId64, slot->play->task->id, slot->play->sample);
+	request = jv_object_set(request, jv_string("session"), jv_string(session_of(s, slot, session)));
+	int rc = spar_env_send(s->env, request, what.data, err);
+	spar_str_release(&what);
+	slot->state = state;
+	s->waiting[s->n_waiting++] = slot;
+	return rc;
+}
+
+static int open_env(struct spar_sampler *s, const struct spar_task *task, struct spar_err *err)
+{
+	if (s->env)
+		return 0;
+	int rc = spar_env_open(&s->env, s->opt.env, s->opt.env_timeout_s, err);
+	return rc < 0 ? spar_fail_at(err, "task %s", task->id) : 0;
+}
+
+static int check_env(const struct spar_sampler *s, const struct spar_task *task, struct spar_err *err)
+{
+	const char *name;
+	size_t len;
+	if (!task->env || spar_get_str(spar_env_about(s->env), "", "env", &name, &len, NULL) < 0 ||
+	    !strcmp(name, task->env))
+		return 0;
+	return spar_fail(err, SPAR_INPUT, ".env: the task is for %s, the environment is %s", task->env, name);
+}
+
+static int send_step(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
+{
+	const struct spar_str *text = spar_play_text(slot->play);
+	jv request = jv_object_set(jv_object(), jv_string("op"), jv_string("step"));
+	request = jv_object_set(request, jv_string("text"), jv_string_sized(text->data, (int)text->len));
+	return send(s, slot, STATE_STEP, request, err);
+}
+
+static int send_ask(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
+{
+	jv request = jv_object_set(jv_object(), jv_string("op"), jv_string("oracle"));
+	return send(s, slot, STATE_ASK, jv_object_set(request, jv_string("policy"), jv_string(s->opt.actor)), err);
+}
+
+static bool reply_done(jv reply)
+{
+	bool done = false;
+	return spar_get_bool(reply, "", "done", &done, NULL) == 0 && done;
+}
+
+/* What the environment shows now is answered, by the model or by the actor; nothing is left to do when it is done. */
+static int next_turn(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
+{
+	struct spar_err why = {0};
+	if (reply_done(reply)) {
+		s->losses = 0;
+		leave(s, slot);
+		return 0;
+	}
+	if (slot->play->n_turns >= (size_t)s->opt.max_turns) {
+		spar_fail(&why, SPAR_FAIL, "not done after %zu turns", slot->play->n_turns);
+		fail_play(s, slot, &why);
+		return 0;
+	}
+	if (s->opt.actor)
+		return send_ask(s, slot, err);
+	jv messages = jv_object_get(jv_copy(reply), jv_string("messages"));
+	begin_turn(s, slot, messages);
+	jv_free(messages);
+	return 0;
+}
+
+static int act(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
+{
+	const char *text;
+	size_t len;
+	int rc = spar_get_str(reply, "", "text", &text, &len, err);
+	if (rc < 0)
+		return spar_fail_at(err, "task %s: reply to oracle", slot->play->task->id);
+	struct spar_play_turn *t = spar_play_turn(slot->play, 0, false);
+	t->tokens.finish = SPAR_FINISH_STOP;
+	spar_str_add(&t->text, text, len);
+	return send_step(s, slot, err);
+}
+
+/* `reply` is consumed. */
+static int on_reply(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
+{
+	struct spar_play *p = slot->play;
+	enum state state = slot->state;
+	int rc;
+	if (state == STATE_ASK) {
+		rc = act(s, slot, reply, err);
+		jv_free(reply);
+		return rc;
+	}
+	if (state == STATE_RESET)
+		p->first = jv_copy(reply);
+	else
+		p->turns[p->n_turns - 1].reply = jv_copy(reply);
+	rc = next_turn(s, slot, reply, err);
+	jv_free(reply);
+	return rc;
+}
+
+static int send_reset(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
+{
+	return send(s, slot, STATE_RESET, jv_copy(slot->play->task->reset), err);
+}
+
+/* The environment is of no more use. The episode it failed at ends; the others that were in it start again. */
+static int lose_env(struct spar_sampler *s, struct spar_err *err)
+{
+	struct spar_err why = *err;
+	struct slot *guilty = s->waiting[0];
+	const struct spar_task *task = guilty->play->task;
+	int rc = 0;
+	*err = (struct spar_err){0};
+	spar_env_close(s->env);
+	s->env = NULL;
+	s->n_waiting = 0;
+	if (++s->losses >= LOSSES_MAX) {
+		*err = why;
+		return spar_fail_at(err, "the environment failed %d times in a row, the last time", LOSSES_MAX);
+	}
+	fail_play(s, guilty, &why);
+	for (struct slot *slot = s->slots; rc == 0 && slot < s->slots + s->n_slots; slot++) {
+		if (slot->state == STATE_FREE || !jv_is_valid(slot->play->task->reset))
+			continue;
+		if (slot->seq)
+			spar_seq_free(slot->seq);
+		slot->seq = NULL;
+		spar_play_rewind(slot->play);
+		if ((rc = open_env(s, task, err)) == 0)
+			rc = send_reset(s, slot, err);
+	}
+	return rc;
+}
+
+/* Take the replies that are there. A request that the environment refuses ends its episode only. `wait`: for all
+ * that are outstanding (lockstep), else for the first. */
+static int hear(struct spar_sampler *s, bool wait, struct spar_err *err)
+{
+	while (s->n_waiting) {
+		jv reply;
+		int rc = spar_env_recv(s->env, &reply, wait, err);
+		if (rc == 0)
+			return 0;
+		if (rc < 0 && err->code != SPAR_INPUT)
+			return lose_env(s, err);
+		struct slot *slot = s->waiting[0];
+		memmove(s->waiting, s->waiting + 1, --s->n_waiting * sizeof *s->waiting);
+		if (rc < 0)
+			fail_play(s, slot, err);
+		else if ((rc = on_reply(s, slot, reply, err)) < 0)
+			return rc;
+		wait = wait && s->lockstep;
+	}
+	return 0;
+}
+
+/* ---- sampling ---- */
+
+/* log-softmax(logits / temperature)[id], as spar_sample gives it; temperature 1 when greedy. */
+static float logprob_of(const float *logits, size_t n, double temperature, int32_t id)
+{
+	double max = -HUGE_VAL, sum = 0, t = temperature > 0 ? temperature : 1;
+	for (size_t i = 0; i < n; i++)
+		max = logits[i] > max ? logits[i] : max;
+	for (size_t i = 0; i < n; i++)
+		sum += exp((logits[i] - max) / t);
+	return (float)((logits[id] - max) / t - log(sum));
+}
+
+static void draw(const struct spar_sampler *s, struct row *row, float *scratch)
+{
+	const struct slot *slot = row->slot;
+	const struct spar_play *p = slot->play;
+	size_t vocab = s->model.config.vocab_size, at = p->turns[p->n_turns - 1].tokens.n_completion;
+	double u = spar_rng_uniform(&slot->rng, (uint32_t)p->sample, (uint32_t)(p->n_turns - 1), (uint32_t)at, 0);
+	row->failed = spar_sample(row->logits, vocab, &s->opt.sampling, u, scratch, &row->got);
+	if (at < s->opt.n_forced) {
+		row->got.id = s->opt.forced[at];
+		row->got.logprob = logprob_of(row->logits, vocab, s->opt.sampling.temperature, row->got.id);
+	}
+}
+
+/* The end token is a part of the ids, not of the text. */
+static int end_turn(struct spar_sampler *s, struct slot *slot, enum spar_finish finish, struct spar_err *err)
+{
+	struct spar_play *p = slot->play;
+	struct spar_play_turn *t = &p->turns[p->n_turns - 1];
+	t->tokens.finish = finish;
+	spar_tokenizer_decode(s->tokenizer, t->tokens.completion_ids,
+			      t->tokens.n_completion - (finish == SPAR_FINISH_STOP), SPAR_DECODE_SKIP_SPECIAL,
+			      &t->text);
+	spar_seq_free(slot->seq);
+	slot->seq = NULL;
+	if (jv_is_valid(p->task->reset))
+		return send_step(s, slot, err);
+	leave(s, slot);
+	return 0;
+}
+
+static int accept(struct spar_sampler *s, struct row *row, struct spar_err *err)
+{
+	struct slot *slot = row->slot;
+	struct spar_play *p = slot->play;
+	struct spar_turn *t = &p->turns[p->n_turns - 1].tokens;
+	if (row->failed < 0 || !isfinite(row->got.logprob))
+		return spar_fail(err, SPAR_FAIL, "task %s sample %" PRId64 ": logits are not finite", p->task->id,
+				 p->sample);
+	t->completion_ids[t->n_completion] = row->got.id;
+	t->logprobs[t->n_completion] = fminf(row->got.logprob, 0);
+	if (t->kept_mass)
+		t->kept_mass[t->n_completion] = row->got.kept_mass;
+	t->n_completion++;
+	s->n_tokens++;
+	if (spar_config_is_end(&s->model.config, row->got.id))
+		return end_turn(s, slot, SPAR_FINISH_STOP, err);
+	if (t->n_completion == slot->most)
+		return end_turn(s, slot, SPAR_FINISH_LENGTH, err);
+	spar_seq_append(slot->seq, &row->got.id, 1);
+	return 0;
+}
+
+static int start_plays(struct spar_sampler *s, struct spar_err *err)
+{
+	int rc = 0;
+	for (struct slot *slot = s->slots; rc == 0 && s->next && slot < s->slots + s->n_slots; slot++) {
+		if (slot->state != STATE_FREE)
+			continue;
+		const struct spar_task *task = s->next->task;
+		slot->play = s->next;
+		s->next = s->next->next;
+		s->n_queued--;
+		s->n_live++;
+		spar_rng_init(&slot->rng, s->opt.seed, task->id, strlen(task->id));
+		if (!jv_is_valid(task->reset))
+			begin_turn(s, slot, task->prompt);
+		else if ((rc = open_env(s, task, err)) == 0)
+			rc = send_reset(s, slot, err);
+	}
+	return rc;
+}
+
+/* The forward pass of every sequence that is under way; the environment works meanwhile. */
+static int run_rows(struct spar_sampler *s, size_t *n, struct spar_err *err)
+{
+	*n = 0;
+	for (struct slot *slot = s->slots; slot < s->slots + s->n_slots; slot++) {
+		if (slot->state != STATE_SAMPLE)
+			continue;
+		s->rows[*n] = (struct row){.slot = slot, .logits = s->logits + *n * s->model.config.vocab_size};
+		s->seqs[(*n)++] = slot->seq;
+	}
+	return *n ? spar_engine_run(s->engine, s->seqs, *n, s->logits, err) : 0;
+}
+
+int spar_sampler_step(struct spar_sampler *s, struct spar_err *err)
+{
+	size_t n;
+	int rc = start_plays(s, err);
+	if (rc < 0)
+		return rc;
+	if (!s->n_live)
+		return s->next != NULL;
+	if ((rc = run_rows(s, &n, err)) < 0 || (rc = hear(s, s->lockstep || !n, err)) < 0)
+		return rc;
+#pragma omp parallel for num_threads(s->threads) schedule(dynamic)
+	for (size_t i = 0; i < n; i++)
+		if (s->rows[i].slot->seq == s->seqs[i])
+			draw(s, &s->rows[i],
+			     s->scratch + (size_t)omp_get_thread_num() * 2 * s->model.config.vocab_size);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (s->rows[i].slot->seq == s->seqs[i])
+			rc = accept(s, &s->rows[i], err);
+	return rc < 0 ? rc : 1;
+}
+
+/* ---- the rest ---- */
+
+int spar_sampler_add(struct spar_sampler *s, const struct spar_task *task, int64_t sample, struct spar_err *err)
+{
+	int rc = 0;
+	if (!jv_is_valid(task->reset)) {
+		if (s->opt.actor)
+			return spar_fail(err, SPAR_INPUT, "the policy %s plays in an environment only", s->opt.actor);
+	} else if (!s->opt.env) {
+		return spar_fail(err, SPAR_INPUT, ".%s: the task needs an environment (--env)",
+				 task->env ? "env" : "seed");
+	} else if ((rc = open_env(s, task, err)) < 0 || (rc = check_env(s, task, err)) < 0) {
+		return rc;
+	}
+	struct spar_play *p = spar_play_new(task, sample);
+	if (s->last)
+		s->last->next = p;
+	else
+		s->first = p;
+	s->last = p;
+	s->next = s->next ? s->next : p;
+	s->n_held++;
+	s->n_queued++;
+	return 0;
+}
+
+/* The first messages an environment shows; *prompt is a NEW reference. */
+static int first_messages(struct spar_sampler *s, const struct spar_task *task, jv *prompt, struct spar_err *err)
+{
+	jv request = jv_object_set(jv_copy(task->reset), jv_string("session"), jv_string("0")), reply;
+	int rc = open_env(s, task, err);
+	if (rc < 0 || (rc = check_env(s, task, err)) < 0) {
+		jv_free(request);
+		return rc;
+	}
+	if ((rc = spar_env_send(s->env, request, task->id, err)) < 0 ||
+	    (rc = spar_env_recv(s->env, &reply, true, err)) < 0)
+		return rc;
+	*prompt = jv_object_get(reply, jv_string("messages"));
+	return 0;
+}
+
+int spar_sampler_encode(struct spar_sampler *s, const struct spar_task *task, struct spar_str *text,
+			struct spar_ids *ids, struct spar_err *err)
+{
+	jv prompt = jv_copy(task->prompt);
+	int rc = 0;
+	if (jv_is_valid(task->reset))
+		rc = s->opt.env ? first_messages(s, task, &prompt, err)
+				: spar_fail(err, SPAR_INPUT, "the task needs an environment (--env)");
+	if (rc == 0)
+		rc = encode(s, prompt, text, ids, err);
+	jv_free(prompt);
+	return rc;
+}
+
+void spar_sampler_json(const struct spar_sampler *s, struct spar_str *out)
+{
+	const struct spar_sampling *how = &s->opt.sampling;
+	spar_str_adds(out, "\"sampling\":{\"temperature\":");
+	spar_str_add_double(out, how->temperature);
+	spar_str_adds(out, ",\"top_p\":");
+	spar_str_add_double(out, how->top_p);
+	spar_str_addf(out, ",\"top_k\":%" PRId64 ",\"min_p\":", how->top_k);
+	spar_str_add_double(out, how->min_p);
+	spar_str_addf(out, ",\"seed\":\"%" PRIu64 "\",\"max_completion_length\":%" PRId64 ",\"dtype\":\"%s\"}",
+		      s->opt.seed, s->opt.max_completion, spar_sampler_dtypes[s->opt.dtype]);
+}
