@@ -5,12 +5,11 @@
 #include "rl/trainer.h"
 #include <stdio.h>
 
-static const struct spar_usage usage = {"update", "--model=DIR --out=DIR [options] [FILE] <records >metrics",
-					"Train a model: on sft records, or on rollouts that carry an advantage, with a "
-					"step at every batch record. Metrics are "
-					"written as records, one for each optimizer step. With --policy each step's "
-					"weights are published for a sampler that "
-					"follows, and a run that was killed goes on from the newest saved version."};
+static const struct spar_usage usage = {
+    "update", "--model=DIR --out=DIR [options] [FILE] <records >metrics",
+    "Train a model: on sft records, or on rollouts that carry an advantage, with a step at every batch record. "
+    "Metrics are written as records, one for each optimizer step. With --policy each step's weights are published "
+    "for a sampler that follows, and a run that was killed goes on from the newest saved version."};
 
 static const char *const dtype_names[] = {"float32", "bfloat16", NULL};
 static const int dtypes[] = {SPAR_F32, SPAR_BF16};

@@ -11,16 +11,16 @@
 #include <stdint.h>
 
 struct spar_segment {
-	int32_t parent;       /* index of the parent segment (smaller than this one's), -1: a root */
-	size_t begin, n;      /* its nodes: [begin, begin + n) */
-	size_t subtree_end;   /* nodes of this segment and everything below it: [begin, subtree_end) */
-	size_t depth;         /* position of its first token: 0 for a root */
+	int32_t parent;     /* index of the parent segment (smaller than this one's), -1: a root */
+	size_t begin, n;    /* its nodes: [begin, begin + n) */
+	size_t subtree_end; /* nodes of this segment and everything below it: [begin, subtree_end) */
+	size_t depth;       /* position of its first token: 0 for a root */
 };
 
 struct spar_pack {
 	size_t n_nodes;
-	int32_t *tokens;      /* (n_nodes) */
-	int32_t *positions;   /* (n_nodes) depth in the tree = position in the sequence */
+	int32_t *tokens;    /* (n_nodes) */
+	int32_t *positions; /* (n_nodes) depth in the tree = position in the sequence */
 	struct spar_segment *segments;
 	size_t n_segments;
 	size_t n_targets;
