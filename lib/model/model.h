@@ -16,47 +16,59 @@ struct spar_lora_config {
 	double alpha, dropout;
 	bool use_rslora;
 	bool all_linear;
-	char *targets[32];  /* suffixes of module names: "q_proj", ... */
+	char *targets[32]; /* suffixes of module names: "q_proj", ... */
 	size_t n_targets;
 };
 /*! alpha / r, or alpha / sqrt(r) with use_rslora. */
 double spar_lora_scale(const struct spar_lora_config *l);
-/*! "r=16,alpha=32,dropout=0.05,targets=q_proj+k_proj" -> struct (SPAR_USAGE with the wrong part named). */
+/*! "r=16,alpha=32,dropout=0.05,targets=q_proj+k_proj" -> struct (SPAR_USAGE with the wrong part named). Also
+ *  "rslora=true" and "targets=all-linear". What is not said: r 16, alpha 32, dropout 0.05, targets q_proj, k_proj, v_proj and
+ *  o_proj. */
 int spar_lora_parse(struct spar_lora_config *l, const char *text, struct spar_err *err);
-/*! Does module (a parameter name with or without ".weight") belong to the targets? */
+/*! Does module (a parameter name with or without ".weight") belong to the targets? A target hits a name that equals it or
+ *  ends in it after a dot; all_linear hits every linear layer but the head. */
 bool spar_lora_hits(const struct spar_lora_config *l, const char *param_name);
+/*! Read DIR/adapter_config.json. *base: base_model_name_or_path as written (caller frees; NULL if absent). Refuses what is
+ *  not done (use_dora, bias, modules_to_save, patterns, ...) and a missing r or lora_alpha, naming the key (B29). */
+int spar_lora_read(struct spar_lora_config *l, const char *dir, char **base, struct spar_err *err);
 void spar_lora_release(struct spar_lora_config *l);
 
 struct spar_model {
-	char *dir;                     /* the folder given */
-	char *base_dir;                /* where config, tokenizer and base weights are (= dir without an adapter) */
+	char *dir;      /* the folder given */
+	char *base_dir; /* where config, tokenizer and base weights are (= dir without an adapter) */
 	struct spar_config config;
 	struct spar_safetensors *weights;
 	bool has_adapter;
 	struct spar_lora_config lora;
-	struct spar_safetensors *adapter; /* names: base_model.model.<module>.lora_A.weight (r, in), lora_B.weight (out, r) */
-	char hash[17];                 /* 64-bit hash of what the weights are, hexadecimal */
+	struct spar_safetensors
+	    *adapter;   /* names: base_model.model.<module>.lora_A.weight (r, in), lora_B.weight (out, r) */
+	char hash[17];  /* 64-bit hash of what the weights are, hexadecimal */
+	char note[160]; /* worth a warning (an adapter of scale 0, a doubled head), else "" */
 };
 
-/*! Opens and checks: every parameter of the config is there with its shape, tied-head rules of B31, every adapter tensor
- *  finds a home (B29/B30). */
+/*! Opens and checks: every parameter of the config is there with its shape and nothing else is, tied-head rules of B31
+ *  (both there and equal: a note; different: an error), every adapter tensor finds a home and every target its tensors. On
+ *  failure nothing is open; `m` may be closed all the same. The hash covers config.json, every tensor's name, type, shape and
+ *  bytes, and the adapter's scale and tensors; it does not depend on how they are spread over files. */
 int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err);
 void spar_model_close(struct spar_model *m);
 
 /*! The parameter `p` in float32, (rows, cols) row-major, adapter added (W + scale * B A, in float32) unless `base_only`. */
-int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out, struct spar_err *err);
+int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out,
+		     struct spar_err *err);
 
 /*! Copy everything of a checkpoint folder but its weights (config, generation_config, tokenizer files, template), byte for
- *  byte, into `to` (exists). */
+ *  byte, into `to` (exists). Files that are not there are passed over. */
 int spar_model_copy_side_files(const char *from, const char *to, struct spar_err *err);
 
 /*! Write model.safetensors for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. */
 int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
-                             struct spar_err *err);
+			     struct spar_err *err);
 
-/*! Write adapter_config.json and adapter_model.safetensors. a[i], b[i] belong to module_names[i]
+/*! Write adapter_config.json and adapter_model.safetensors (float32). `dir` exists; base_dir is written as it is. a[i], b[i] belong to module_names[i]
  *  ("model.layers.0.self_attn.q_proj"); shapes (r, in[i]) and (out[i], r). */
-int spar_lora_write(const char *dir, const char *base_dir, const struct spar_lora_config *l, const char *const *module_names,
-                    const size_t *in, const size_t *out, float *const *a, float *const *b, size_t n, struct spar_err *err);
+int spar_lora_write(const char *dir, const char *base_dir, const struct spar_lora_config *l,
+		    const char *const *module_names, const size_t *in, const size_t *out, float *const *a,
+		    float *const *b, size_t n, struct spar_err *err);
 
 #endif

@@ -1,0 +1,334 @@
+/* model.c - see model.h */
+#include "model/model.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "model/half.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_MAX ((size_t)16 << 20)
+
+/* ---- what the weights are: a hash ---- */
+
+/* FNV-1a's multiply over 8-byte words, with a shift so that high bits reach low ones too. */
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+	h = (h ^ word) * 0x100000001b3;
+	return h ^ h >> 32;
+}
+
+static uint64_t hash_bytes(uint64_t h, const void *data, size_t n)
+{
+	const uint8_t *p = data;
+	uint64_t word;
+	h = mix(h, n);
+	for (; n >= 8; n -= 8, p += 8) {
+		memcpy(&word, p, 8);
+		h = mix(h, word);
+	}
+	word = 0;
+	if (n)
+		memcpy(&word, p, n);
+	return mix(h, word);
+}
+
+#define HASH_START 0xcbf29ce484222325
+
+static uint64_t hash_tensor(const struct spar_tensor_view *v)
+{
+	uint64_t h = hash_bytes(HASH_START, v->name, strlen(v->name));
+	h = hash_bytes(mix(h, v->dtype), v->shape, (size_t)v->n_dims * sizeof *v->shape);
+	return hash_bytes(h, v->data, v->n_bytes);
+}
+
+/* Tensors are hashed side by side and folded in order of name. */
+static uint64_t hash_tensors(uint64_t h, const struct spar_safetensors *s)
+{
+	size_t n = spar_safetensors_count(s);
+	uint64_t *each = spar_calloc(n + 1, sizeof *each);
+#pragma omp parallel for schedule(dynamic)
+	for (size_t i = 0; i < n; i++)
+		each[i] = hash_tensor(spar_safetensors_at(s, i));
+	h = hash_bytes(h, each, n * sizeof *each);
+	free(each);
+	return h;
+}
+
+static int hash_model(struct spar_model *m, struct spar_err *err)
+{
+	struct spar_str config = SPAR_STR_INIT;
+	char *path = spar_path_join(m->base_dir, "config.json");
+	int rc = spar_file_read(path, CONFIG_MAX, &config, err);
+	uint64_t h = hash_tensors(hash_bytes(HASH_START, config.data, config.len), m->weights);
+	if (m->has_adapter) {
+		double scale = spar_lora_scale(&m->lora);
+		h = hash_tensors(hash_bytes(h, &scale, sizeof scale), m->adapter);
+	}
+	snprintf(m->hash, sizeof m->hash, "%016llx", (unsigned long long)h);
+	spar_str_release(&config);
+	free(path);
+	return rc;
+}
+
+/* ---- the base: every parameter there, with its shape ---- */
+
+static bool is_float(enum spar_dtype t)
+{
+	return t == SPAR_F32 || t == SPAR_F16 || t == SPAR_BF16 || t == SPAR_F64;
+}
+
+/* `cols` 0: a vector. */
+static int check_tensor(const struct spar_tensor_view *v, const char *name, size_t rows, size_t cols,
+			struct spar_err *err)
+{
+	if (!v)
+		return spar_fail(err, SPAR_INPUT, "no tensor '%s'", name);
+	if (v->n_dims != (cols ? 2 : 1) || v->shape[0] != rows || (cols && v->shape[1] != cols)) {
+		char got[128] = "";
+		for (int d = 0, n = 0; d < v->n_dims && n < (int)sizeof got; d++)
+			n += snprintf(got + n, sizeof got - (size_t)n, "%s%zu", d ? "," : "", v->shape[d]);
+		return spar_fail(err, SPAR_INPUT,
+				 cols ? "tensor '%s': shape [%s], not [%zu,%zu]" : "tensor '%s': shape [%s], not [%zu]",
+				 name, got, rows, cols);
+	}
+	if (!is_float(v->dtype))
+		return spar_fail(err, SPAR_INPUT, "tensor '%s': %s is no type for weights", name,
+				 spar_dtype_name(v->dtype));
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct spar_param *)a)->name, ((const struct spar_param *)b)->name);
+}
+
+/* Old checkpoints keep the rotary frequencies, which follow from the config. */
+static bool is_rotary_buffer(const char *name)
+{
+	static const char tail[] = ".rotary_emb.inv_freq";
+	size_t len = strlen(name);
+	return len > strlen(tail) && !strcmp(name + len - strlen(tail), tail);
+}
+
+/* A tied model may carry its head, if it equals the embedding (B31). */
+static int check_tied_head(struct spar_model *m, struct spar_err *err)
+{
+	const struct spar_tensor_view *head = spar_safetensors_find(m->weights, "lm_head.weight");
+	const struct spar_tensor_view *embed = spar_safetensors_find(m->weights, "model.embed_tokens.weight");
+	if (!head || !m->config.tie_word_embeddings)
+		return 0;
+	if (head->dtype != embed->dtype || head->n_bytes != embed->n_bytes ||
+	    memcmp(head->data, embed->data, head->n_bytes))
+		return spar_fail(
+		    err, SPAR_INPUT,
+		    "tensor 'lm_head.weight' differs from the embedding that .tie_word_embeddings says it is");
+	snprintf(m->note, sizeof m->note, "tied head stands twice, as lm_head.weight too: read once");
+	return 0;
+}
+
+static int check_base(struct spar_model *m, struct spar_err *err)
+{
+	size_t n;
+	struct spar_param *params = spar_config_params(&m->config, &n);
+	int rc = 0;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = check_tensor(spar_safetensors_find(m->weights, params[i].name), params[i].name, params[i].rows,
+				  params[i].cols, err);
+	if (rc == 0)
+		rc = check_tied_head(m, err);
+	qsort(params, n, sizeof *params, compare_names);
+	for (size_t i = 0; i < spar_safetensors_count(m->weights) && rc == 0; i++) {
+		const char *name = spar_safetensors_at(m->weights, i)->name;
+		struct spar_param key = {.rows = 0};
+		snprintf(key.name, sizeof key.name, "%s", name);
+		if (!bsearch(&key, params, n, sizeof *params, compare_names) && !is_rotary_buffer(name) &&
+		    !(m->config.tie_word_embeddings && !strcmp(name, "lm_head.weight")))
+			rc = spar_fail(err, SPAR_INPUT, "tensor '%.100s' has no place in this model", name);
+	}
+	free(params);
+	return rc < 0 ? spar_fail_at(err, "%s", m->base_dir) : 0;
+}
+
+/* ---- the adapter ---- */
+
+#define ADAPTER_PREFIX "base_model.model."
+
+/* lora_A (`which` 'A') or lora_B of a parameter, or NULL. */
+static const struct spar_tensor_view *adapter_tensor(const struct spar_model *m, const struct spar_param *p, char which)
+{
+	char name[sizeof p->name + 64];
+	int module_len = (int)(strlen(p->name) - strlen(".weight"));
+	snprintf(name, sizeof name, ADAPTER_PREFIX "%.*s.lora_%c.weight", module_len, p->name, which);
+	return spar_safetensors_find(m->adapter, name);
+}
+
+/* Every module that the targets hit has both matrices; no tensor is left over. */
+static int check_adapter(struct spar_model *m, struct spar_err *err)
+{
+	size_t n, n_homes = 0, r = (size_t)m->lora.r;
+	struct spar_param *params = spar_config_params(&m->config, &n);
+	int rc = 0;
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct spar_param *p = &params[i];
+		if (!spar_lora_hits(&m->lora, p->name))
+			continue;
+		if (p->kind != SPAR_PARAM_LINEAR && p->kind != SPAR_PARAM_HEAD)
+			rc = spar_fail(err, SPAR_INPUT, ".target_modules: '%s' is not a linear layer", p->name);
+		else if ((rc = check_tensor(adapter_tensor(m, p, 'A'), p->name, r, p->cols, err)) < 0 ||
+			 (rc = check_tensor(adapter_tensor(m, p, 'B'), p->name, p->rows, r, err)) < 0)
+			spar_fail_at(err, "lora_A or lora_B");
+		n_homes += 2;
+	}
+	free(params);
+	if (rc == 0 && n_homes != spar_safetensors_count(m->adapter))
+		rc = spar_fail(err, SPAR_INPUT,
+			       "%zu tensors, but .target_modules makes %zu: not every one finds its module",
+			       spar_safetensors_count(m->adapter), n_homes);
+	if (rc == 0 && m->lora.alpha == 0)
+		snprintf(m->note, sizeof m->note, "lora_alpha is 0: the adapter changes nothing");
+	return rc < 0 ? spar_fail_at(err, "%s", m->dir) : 0;
+}
+
+/* The base folder that an adapter names: absolute, beside the adapter, or in the working folder. */
+static int find_base(struct spar_model *m, const char *name, struct spar_err *err)
+{
+	if (name && *name) {
+		char *beside = *name == '/' ? spar_strdup(name) : spar_path_join(m->dir, name);
+		if (spar_dir_exists(beside)) {
+			m->base_dir = beside;
+			return 0;
+		}
+		free(beside);
+		if (spar_dir_exists(name)) {
+			m->base_dir = spar_strdup(name);
+			return 0;
+		}
+	}
+	return spar_fail(err, SPAR_INPUT, "%s/adapter_config.json: .base_model_name_or_path: no folder '%.200s'",
+			 m->dir, name ? name : "");
+}
+
+static int open_adapter(struct spar_model *m, struct spar_err *err)
+{
+	char *base, *path = spar_path_join(m->dir, "adapter_model.safetensors");
+	int rc = spar_lora_read(&m->lora, m->dir, &base, err);
+	if (rc == 0) {
+		m->has_adapter = true;
+		if ((rc = find_base(m, base, err)) == 0)
+			rc = spar_safetensors_open(&m->adapter, path, err);
+	}
+	free(base);
+	free(path);
+	return rc;
+}
+
+int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err)
+{
+	*m = (struct spar_model){.dir = spar_strdup(dir)};
+	char *adapter_config = spar_path_join(dir, "adapter_config.json");
+	int rc = 0;
+	if (spar_file_exists(adapter_config))
+		rc = open_adapter(m, err);
+	else
+		m->base_dir = spar_strdup(dir);
+	free(adapter_config);
+	if (rc < 0 || (rc = spar_config_load(&m->config, m->base_dir, err)) < 0 ||
+	    (rc = spar_safetensors_open(&m->weights, m->base_dir, err)) < 0 || (rc = check_base(m, err)) < 0 ||
+	    (m->has_adapter && (rc = check_adapter(m, err)) < 0) || (rc = hash_model(m, err)) < 0)
+		spar_model_close(m);
+	return rc;
+}
+
+void spar_model_close(struct spar_model *m)
+{
+	spar_safetensors_close(m->weights);
+	spar_safetensors_close(m->adapter);
+	spar_lora_release(&m->lora);
+	free(m->dir);
+	free(m->base_dir);
+	*m = (struct spar_model){0};
+}
+
+/* ---- weights in float32 ---- */
+
+/* w (rows, cols) += scale * b (rows, r) a (r, cols), a block of columns at a time: the products are summed first, then
+ * scaled, as PEFT does when it merges. */
+static void add_product(float *w, const float *b, const float *a, size_t rows, size_t cols, size_t r, float scale)
+{
+#pragma omp parallel for
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j0 = 0; j0 < cols; j0 += 256) {
+			size_t n = cols - j0 < 256 ? cols - j0 : 256;
+			float sum[256] = {0};
+			for (size_t k = 0; k < r; k++)
+				for (size_t j = 0; j < n; j++)
+					sum[j] += b[i * r + k] * a[k * cols + j0 + j];
+			for (size_t j = 0; j < n; j++)
+				w[i * cols + j0 + j] += scale * sum[j];
+		}
+}
+
+static int add_adapter(const struct spar_model *m, const struct spar_param *p, float *w, struct spar_err *err)
+{
+	const struct spar_tensor_view *va = adapter_tensor(m, p, 'A'), *vb = adapter_tensor(m, p, 'B');
+	if (!va || !vb)
+		return 0;
+	float *a = malloc(va->n_elements * sizeof *a), *b = malloc(vb->n_elements * sizeof *b);
+	int rc = a && b ? 0 : spar_fail(err, SPAR_FAIL, "no memory for the adapter of '%s'", p->name);
+	if (rc == 0 && (rc = spar_tensor_view_f32(va, a, err)) == 0 && (rc = spar_tensor_view_f32(vb, b, err)) == 0)
+		add_product(w, b, a, p->rows, p->cols, (size_t)m->lora.r, (float)spar_lora_scale(&m->lora));
+	free(a);
+	free(b);
+	return rc;
+}
+
+int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out,
+		     struct spar_err *err)
+{
+	const struct spar_tensor_view *v = spar_safetensors_find(m->weights, p->name);
+	if (!v)
+		return spar_fail(err, SPAR_INPUT, "%s: no tensor '%s'", m->base_dir, p->name);
+	int rc = spar_tensor_view_f32(v, out, err);
+	return rc < 0 || !m->has_adapter || base_only ? rc : add_adapter(m, p, out, err);
+}
+
+/* ---- writing a checkpoint folder ---- */
+
+int spar_model_copy_side_files(const char *from, const char *to, struct spar_err *err)
+{
+	static const char *const names[] = {
+	    "config.json",         "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
+	    "chat_template.jinja", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+	    "merges.txt",          "tokenizer.model"};
+	int rc = 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names && rc == 0; i++) {
+		char *source = spar_path_join(from, names[i]), *target = spar_path_join(to, names[i]);
+		if (spar_file_exists(source))
+			rc = spar_file_copy(source, target, err);
+		free(source);
+		free(target);
+	}
+	return rc;
+}
+
+int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
+			     struct spar_err *err)
+{
+	static const char *const meta[] = {"format", "pt", NULL};
+	size_t n;
+	struct spar_param *list = spar_config_params(c, &n);
+	struct spar_tensor_view *views = spar_calloc(n, sizeof *views);
+	for (size_t i = 0; i < n; i++)
+		views[i] = (struct spar_tensor_view){.name = list[i].name,
+						     .dtype = dtype,
+						     .n_dims = list[i].cols ? 2 : 1,
+						     .shape = {list[i].rows, list[i].cols},
+						     .data = params[i]};
+	char *path = spar_path_join(dir, "model.safetensors");
+	int rc = spar_safetensors_write(path, views, n, meta, 1, err);
+	free(path);
+	free(views);
+	free(list);
+	return rc;
+}
