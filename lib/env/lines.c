@@ -1,0 +1,98 @@
+/* lines.c - see lines.h */
+#include "env/lines.h"
+#include "base/json.h"
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { READ_SIZE = 1 << 16, DEPTH_MAX = 256 };
+static const char blanks[] = " \t\r\n";
+
+static bool is_blank(char c)
+{
+	return c && strchr(blanks, c);
+}
+
+/* Forget what was handed out. */
+static void compact(struct spar_lines *l)
+{
+	if (!l->pos)
+		return;
+	memmove(l->buf.data, l->buf.data + l->pos, l->buf.len - l->pos);
+	l->buf.len -= l->pos;
+	l->seen -= l->pos;
+	l->pos = 0;
+}
+
+ssize_t spar_lines_fill(struct spar_lines *l, int fd)
+{
+	ssize_t got;
+	compact(l);
+	spar_str_reserve(&l->buf, READ_SIZE);
+	do
+		got = read(fd, l->buf.data + l->buf.len, READ_SIZE);
+	while (got < 0 && errno == EINTR);
+	if (got > 0)
+		l->buf.len += (size_t)got;
+	l->ended = got == 0;
+	return got;
+}
+
+/* Take the bytes up to `end` (of the buffer's content) as a line; false when there is nothing in them. */
+static bool take(struct spar_lines *l, size_t end, const char **line, size_t *n)
+{
+	const char *s = l->buf.data + l->pos;
+	size_t len = end - l->pos;
+	l->pos = l->seen = end < l->buf.len ? end + 1 : end;
+	if (l->skipping) {
+		l->skipping = false;
+		return false;
+	}
+	while (len && is_blank(s[len - 1]))
+		len--;
+	for (; len && is_blank(*s); s++)
+		len--;
+	*line = s;
+	*n = len;
+	return len > 0;
+}
+
+int spar_lines_next(struct spar_lines *l, const char **line, size_t *n)
+{
+	for (;;) {
+		char *nl = memchr(l->buf.data + l->seen, '\n', l->buf.len - l->seen);
+		size_t end = nl ? (size_t)(nl - l->buf.data) : l->buf.len;
+		l->seen = end;
+		if (end - l->pos > SPAR_LINES_MAX && !l->skipping) {
+			l->skipping = true;
+			l->pos = end;
+			return -1;
+		}
+		if (!nl && !(l->ended && end > l->pos)) {
+			if (l->skipping)
+				l->pos = end;
+			return 0;
+		}
+		if (take(l, end, line, n))
+			return 1;
+	}
+}
+
+jv spar_lines_object(const char *line, size_t n, const char **what)
+{
+	*what = "not a JSON object";
+	size_t len = spar_json_skip(line, n, DEPTH_MAX, false, what, NULL);
+	if (!len)
+		return jv_invalid();
+	jv object = len == n ? jv_parse_sized(line, (int)n) : jv_invalid();
+	if (jv_get_kind(object) == JV_KIND_OBJECT)
+		return object;
+	*what = len == n ? "not a JSON object" : "text after the value";
+	jv_free(object);
+	return jv_invalid();
+}
+
+void spar_lines_release(struct spar_lines *l)
+{
+	spar_str_release(&l->buf);
+}
