@@ -61,6 +61,10 @@ int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, boo
  *  byte, into `to` (exists). Files that are not there are passed over. */
 int spar_model_copy_side_files(const char *from, const char *to, struct spar_err *err);
 
+/*! Random weights for the config in folder `from`, with its side files, into `dir` (exists): matrices normal with deviation
+ *  initializer_range, norms 1, biases 0; a function of seed and parameter name. float32. */
+int spar_model_init(const char *from, uint64_t seed, const char *dir, struct spar_err *err);
+
 /*! Write model.safetensors for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. */
 int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
 			     struct spar_err *err);
