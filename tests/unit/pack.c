@@ -17,13 +17,10 @@ static size_t path_to(const struct spar_pack *p, size_t node, int32_t *out, size
 {
 	size_t n = 0;
 	const struct spar_segment *s = segment_of(p, node);
-	while (s) {
+	for (; s; s = s->parent < 0 ? NULL : &p->segments[s->parent]) {
 		for (size_t k = node + 1; k-- > s->begin && n < max;)
 			out[n++] = p->tokens[k];
-		if (s->parent < 0)
-			break;
-		s = &p->segments[s->parent];
-		node = s->begin + s->n - 1;
+		node = s->parent < 0 ? 0 : p->segments[s->parent].begin + p->segments[s->parent].n - 1;
 	}
 	for (size_t i = 0; i < n / 2; i++) {
 		int32_t t = out[i];
