@@ -85,8 +85,8 @@ static int write_tasks(int64_t n, uint64_t seed, const struct spar_proto_options
 		uint64_t level =
 		    opt->difficulty == SPAR_CERN_MIXED ? seed % SPAR_CERN_DIFFICULTIES : (uint64_t)opt->difficulty;
 		spar_str_clear(&line);
-		spar_str_addf(&line, "{\"type\":\"task\",\"id\":\"cern-%" PRIu64 "-%s\",\"env\":\"spar env-cern\",",
-			      seed, difficulties[level]);
+		spar_str_addf(&line, "{\"type\":\"task\",\"id\":\"cern-%" PRIu64 "-%s\",\"env\":\"cern\",", seed,
+			      difficulties[level]);
 		spar_str_addf(&line, "\"seed\":\"%" PRIu64 "\",\"difficulty\":\"%s\",\"max_steps\":%" PRId64 "}", seed,
 			      difficulties[level], opt->max_steps);
 		rc = spar_writer_put(out, line.data, line.len, err);
