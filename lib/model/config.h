@@ -11,18 +11,18 @@
 #define SPAR_MAX_END 16
 
 struct spar_config {
-	char model_type[32];       /* "llama" (Llama shape: RMSNorm, rotary, SiLU-gated MLP); others come later */
+	char model_type[32]; /* "llama" (Llama shape: RMSNorm, rotary, SiLU-gated MLP); others come later */
 	size_t n_layers, hidden_size, intermediate_size, vocab_size;
 	size_t n_heads, n_kv_heads, head_dim; /* grouped-query attention: n_heads % n_kv_heads == 0 */
-	size_t max_position;       /* max_position_embeddings: the context limit */
+	size_t max_position;                  /* max_position_embeddings: the context limit */
 	float rms_norm_eps;
-	double rope_theta;         /* rotary base; half-split layout (Hugging Face's rotate_half) */
-	bool tie_word_embeddings;  /* absent in config.json: the architecture's default */
+	double rope_theta;        /* rotary base; half-split layout (Hugging Face's rotate_half) */
+	bool tie_word_embeddings; /* absent in config.json: the architecture's default */
 	bool attention_bias, mlp_bias;
 	double initializer_range;
 	int32_t end_ids[SPAR_MAX_END]; /* union of generation_config, config and tokenizer_config (B10) */
 	size_t n_end;
-	int32_t eos, bos;          /* the token that ends a trained completion (tokenizer_config's eos first); -1: none */
+	int32_t eos, bos; /* the token that ends a trained completion (tokenizer_config's eos first); -1: none */
 };
 
 /*! Read config.json, generation_config.json and the eos/bos of tokenizer files in `dir`. */
@@ -32,11 +32,15 @@ bool spar_config_is_end(const struct spar_config *c, int32_t id);
 /* The weights a config wants, in file order. Names are Hugging Face's. */
 enum spar_param_kind { SPAR_PARAM_EMBED, SPAR_PARAM_LINEAR, SPAR_PARAM_NORM, SPAR_PARAM_BIAS, SPAR_PARAM_HEAD };
 struct spar_param {
-	char name[96];             /* "model.layers.3.self_attn.q_proj.weight" */
+	char name[96]; /* "model.layers.3.self_attn.q_proj.weight" */
 	enum spar_param_kind kind;
-	size_t rows, cols;         /* (out, in) of a matrix; a vector has rows = its length, cols = 0 */
-	int layer;                 /* -1 outside layers */
+	size_t rows, cols; /* (out, in) of a matrix; a vector has rows = its length, cols = 0 */
+	int layer;         /* -1 outside layers */
 };
+static inline size_t spar_param_elements(const struct spar_param *p)
+{
+	return p->rows * (p->cols ? p->cols : 1);
+}
 /*! All parameters (a tied head is not listed); malloc'ed, caller frees. */
 struct spar_param *spar_config_params(const struct spar_config *c, size_t *n);
 

@@ -349,29 +349,30 @@ static void unpair_rows(const float *from, float *to, size_t n_heads, size_t hea
 				       from + (h * head_dim + 2 * i + part) * cols, cols * sizeof *to);
 }
 
-static int fetch(const struct spar_gguf *g, const struct spar_config *c, const struct spar_param *p, float **out,
-		 struct spar_err *err)
+struct source {
+	const struct spar_gguf *gguf;
+	const struct spar_config *config;
+};
+
+static int make_param(const void *from, const struct spar_param *p, float *out, struct spar_err *err)
 {
+	const struct source *source = from;
+	const struct spar_config *c = source->config;
 	char name[96] = "";
 	gguf_name(p, name, sizeof name);
-	const struct spar_gguf_tensor *t = spar_gguf_find(g, name);
+	const struct spar_gguf_tensor *t = spar_gguf_find(source->gguf, name);
 	if (!t || t->rows != p->rows || t->cols != p->cols)
 		return spar_fail(err, SPAR_INPUT, "tensor '%s': %s", name,
 				 t ? "shape is not what the metadata say" : "not there");
-	float *w = malloc(t->n_elements * sizeof *w), *unpaired;
-	if (!w)
-		return spar_fail(err, SPAR_FAIL, "no memory for tensor '%s'", name);
-	*out = w;
-	int rc = spar_gguf_f32(t, w, err);
 	bool is_q = strstr(p->name, ".q_proj.") != NULL, is_k = strstr(p->name, ".k_proj.") != NULL;
-	if (rc < 0 || !(is_q || is_k))
-		return rc;
-	if (!(unpaired = malloc(t->n_elements * sizeof *w)))
-		return spar_fail(err, SPAR_FAIL, "no memory for tensor '%s'", name);
-	unpair_rows(w, unpaired, is_q ? c->n_heads : c->n_kv_heads, c->head_dim, p->cols);
-	free(w);
-	*out = unpaired;
-	return 0;
+	if (!is_q && !is_k)
+		return spar_gguf_f32(t, out, err);
+	float *paired = malloc(t->n_elements * sizeof *paired);
+	int rc = paired ? spar_gguf_f32(t, paired, err) : spar_fail(err, SPAR_FAIL, "no memory for tensor '%s'", name);
+	if (rc == 0)
+		unpair_rows(paired, out, is_q ? c->n_heads : c->n_kv_heads, c->head_dim, p->cols);
+	free(paired);
+	return rc;
 }
 
 static int write_weights(const struct spar_gguf *g, const char *dir, enum spar_dtype dtype, struct spar_err *err)
@@ -381,19 +382,11 @@ static int write_weights(const struct spar_gguf *g, const char *dir, enum spar_d
 	int rc = spar_config_load(&c, dir, err);
 	if (rc < 0)
 		return rc;
-	struct spar_param *params = spar_config_params(&c, &n);
-	float **weights = spar_calloc(n, sizeof *weights);
+	free(spar_config_params(&c, &n));
 	if (n != spar_gguf_count(g))
-		rc = spar_fail(err, SPAR_INPUT, "%zu tensors where the metadata ask for %zu", spar_gguf_count(g), n);
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = fetch(g, &c, &params[i], &weights[i], err);
-	if (rc == 0)
-		rc = spar_model_write_weights(dir, &c, weights, dtype, err);
-	for (size_t i = 0; i < n; i++)
-		free(weights[i]);
-	free(weights);
-	free(params);
-	return rc;
+		return spar_fail(err, SPAR_INPUT, "%zu tensors where the metadata ask for %zu", spar_gguf_count(g), n);
+	struct source source = {g, &c};
+	return spar_model_write_made(dir, &c, dtype, make_param, &source, err);
 }
 
 int spar_import_gguf(const struct spar_gguf *g, const char *dir, enum spar_dtype dtype, struct spar_err *err)

@@ -1,42 +1,39 @@
-/* init.c - random weights for any config. */
-#include "model/model.h"
-
+/* init.c - random weights for any config; see model.h */
 #include "base/philox.h"
-#include <stdlib.h>
+#include "model/model.h"
 #include <string.h>
 
+struct random_weights {
+	uint64_t seed;
+	double deviation;
+};
+
 /* Each parameter draws from its own key, so a weight does not depend on the others' shapes. */
-static float *random_param(const struct spar_config *c, const struct spar_param *p, uint64_t seed)
+static int make_random(const void *from, const struct spar_param *p, float *out, struct spar_err *err)
 {
-	size_t n = p->rows * (p->cols ? p->cols : 1);
-	float *w = spar_malloc(n * sizeof *w);
+	const struct random_weights *w = from;
+	size_t n = spar_param_elements(p);
 	struct spar_rng rng;
-	spar_rng_init(&rng, seed, p->name, strlen(p->name));
-	for (size_t i = 0; i < n; i++)
-		w[i] = p->kind == SPAR_PARAM_NORM ? 1
-		       : p->kind == SPAR_PARAM_BIAS
-			   ? 0
-			   : (float)(c->initializer_range * spar_rng_normal(&rng, (uint32_t)i, 0, 0, 0));
-	return w;
+	(void)err;
+	spar_rng_init(&rng, w->seed, p->name, strlen(p->name));
+#pragma omp parallel for
+	for (size_t i = 0; i < n; i++) {
+		if (p->kind == SPAR_PARAM_NORM)
+			out[i] = 1;
+		else if (p->kind == SPAR_PARAM_BIAS)
+			out[i] = 0;
+		else
+			out[i] = (float)(w->deviation * spar_rng_normal(&rng, (uint32_t)i, (uint32_t)(i >> 32), 0, 0));
+	}
+	return 0;
 }
 
 int spar_model_init(const char *from, uint64_t seed, const char *dir, struct spar_err *err)
 {
 	struct spar_config c;
-	size_t n;
 	int rc = spar_config_load(&c, from, err);
-	if (rc == 0)
-		rc = spar_model_copy_side_files(from, dir, err);
-	if (rc < 0)
+	if (rc < 0 || (rc = spar_model_copy_side_files(from, dir, err)) < 0)
 		return rc;
-	struct spar_param *params = spar_config_params(&c, &n);
-	float **weights = spar_calloc(n, sizeof *weights);
-	for (size_t i = 0; i < n; i++)
-		weights[i] = random_param(&c, &params[i], seed);
-	rc = spar_model_write_weights(dir, &c, weights, SPAR_F32, err);
-	for (size_t i = 0; i < n; i++)
-		free(weights[i]);
-	free(weights);
-	free(params);
-	return rc;
+	struct random_weights w = {seed, c.initializer_range};
+	return spar_model_write_made(dir, &c, SPAR_F32, make_random, &w, err);
 }

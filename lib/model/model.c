@@ -2,7 +2,6 @@
 #include "model/model.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "model/half.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,44 +290,4 @@ int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, boo
 		return spar_fail(err, SPAR_INPUT, "%s: no tensor '%s'", m->base_dir, p->name);
 	int rc = spar_tensor_view_f32(v, out, err);
 	return rc < 0 || !m->has_adapter || base_only ? rc : add_adapter(m, p, out, err);
-}
-
-/* ---- writing a checkpoint folder ---- */
-
-int spar_model_copy_side_files(const char *from, const char *to, struct spar_err *err)
-{
-	static const char *const names[] = {
-	    "config.json",         "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
-	    "chat_template.jinja", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-	    "merges.txt",          "tokenizer.model"};
-	int rc = 0;
-	for (size_t i = 0; i < sizeof names / sizeof *names && rc == 0; i++) {
-		char *source = spar_path_join(from, names[i]), *target = spar_path_join(to, names[i]);
-		if (spar_file_exists(source))
-			rc = spar_file_copy(source, target, err);
-		free(source);
-		free(target);
-	}
-	return rc;
-}
-
-int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
-			     struct spar_err *err)
-{
-	static const char *const meta[] = {"format", "pt", NULL};
-	size_t n;
-	struct spar_param *list = spar_config_params(c, &n);
-	struct spar_tensor_view *views = spar_calloc(n, sizeof *views);
-	for (size_t i = 0; i < n; i++)
-		views[i] = (struct spar_tensor_view){.name = list[i].name,
-						     .dtype = dtype,
-						     .n_dims = list[i].cols ? 2 : 1,
-						     .shape = {list[i].rows, list[i].cols},
-						     .data = params[i]};
-	char *path = spar_path_join(dir, "model.safetensors");
-	int rc = spar_safetensors_write(path, views, n, meta, 1, err);
-	free(path);
-	free(views);
-	free(list);
-	return rc;
 }

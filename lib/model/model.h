@@ -65,9 +65,19 @@ int spar_model_copy_side_files(const char *from, const char *to, struct spar_err
  *  initializer_range, norms 1, biases 0; a function of seed and parameter name. float32. */
 int spar_model_init(const char *from, uint64_t seed, const char *dir, struct spar_err *err);
 
-/*! Write model.safetensors for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. */
+/*! Write model.safetensors for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. If
+ *  config.json is there already and names another dtype, its value is changed to this one: transformers would convert. */
 int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
 			     struct spar_err *err);
+
+/*! The same for weights that come one at a time: `make` fills `out` with the parameter `p`, from whatever `from` is. */
+typedef int spar_model_make(const void *from, const struct spar_param *p, float *out, struct spar_err *err);
+int spar_model_write_made(const char *dir, const struct spar_config *c, enum spar_dtype dtype, spar_model_make *make,
+			  const void *from, struct spar_err *err);
+
+/*! Write `m` as one checkpoint into `dir` (exists), side files too: the adapter is added in float32 and the sum rounded once
+ *  to `dtype` (B27). */
+int spar_model_merge(const struct spar_model *m, const char *dir, enum spar_dtype dtype, struct spar_err *err);
 
 /*! Write adapter_config.json and adapter_model.safetensors (float32). `dir` exists; base_dir is written as it is. a[i], b[i] belong to module_names[i]
  *  ("model.layers.0.self_attn.q_proj"); shapes (r, in[i]) and (out[i], r). */
