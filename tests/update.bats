@@ -300,3 +300,9 @@ near() {
 	run -2 spar update --model="$MODEL" --resume --out="$SCRATCH/out" <"$ROLLOUTS"
 	run -2 spar update --model="$MODEL" --lora=r=0 --out="$SCRATCH/out" <"$ROLLOUTS"
 }
+
+@test "a full disk stops the run before anything is written" {
+	run -1 --separate-stderr bash -c "spar update --model='$MODEL' --loss-type=sft -q --out='$SCRATCH/out' <'$SFT' >/dev/full"
+	[ "$stderr" = "update: <stdout>: No space left on device" ]
+	[ ! -e "$SCRATCH/out" ]
+}

@@ -22,10 +22,13 @@ struct work {
 	int dtype; /* index into dtype_names */
 };
 
+/* Metrics are few and watched: each is out at once. */
 static int put_metric(void *ctx, const char *line, size_t n, struct spar_err *err)
 {
 	struct work *w = ctx;
 	int rc = spar_filter_put_line(&w->f, line, n);
+	if (rc == 0)
+		rc = spar_writer_flush(w->f.out, &w->f.err);
 	if (rc < 0)
 		*err = w->f.err;
 	return rc;
