@@ -1,426 +1,383 @@
-/* bpe.c - see bpe.h. */
 #include "text/bpe.h"
-
 #include "record/record.h"
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
-struct token {
-	char *text;  /* as written in the file, (text_n) bytes of UTF-8 */
-	char *bytes; /* what it stands for */
-	size_t text_n, n;
-};
+/* ---- the byte-level alphabet: a printable character stands for each byte ---- */
 
-struct merge {
-	uint64_t pair; /* left id << 32 | right id; UINT64_MAX: free */
-	int32_t rank, id;
-};
-
-struct spar_bpe {
-	struct token *tokens;
-	size_t size;
-	int32_t *by_text; /* hash table of ids by text; -1: free */
-	size_t by_text_cap;
-	struct merge *merges; /* hash table by pair */
-	size_t merges_cap;
-	int32_t byte_id[256]; /* the token of each single byte, -1: none */
-	bool ignore_merges;
-};
-
-/* ---- the byte alphabet: printable bytes stand for themselves, the others for U+0100 and up, in order ---- */
-
-static bool is_printable_byte(int b)
+static bool is_printable(int byte)
 {
-	return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+	return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-/* code point -> byte, -1 outside the alphabet */
-static int byte_of(uint32_t c)
+/* The byte a character stands for, or -1. Printable bytes stand for themselves; the n-th other byte is U+0100 + n. */
+static int byte_of(utf8proc_int32_t c)
 {
-	if (c < 256)
-		return is_printable_byte((int)c) ? (int)c : -1;
-	int n = 0;
-	for (int b = 0; b < 256 && c < 256 + 68; b++)
-		if (!is_printable_byte(b) && n++ == (int)c - 256)
-			return b;
+	if (c < 0x100)
+		return is_printable(c) ? c : -1;
+	int nth = c - 0x100;
+	for (int byte = 0; byte < 0x100; byte++)
+		if (!is_printable(byte) && nth-- == 0)
+			return byte;
 	return -1;
 }
 
-static uint32_t code_point(const char *s, size_t n)
+/* Read a token as written in the file, appended to `out` as bytes; false (and nothing appended) if a character is not of
+ * the alphabet. */
+static bool read_byte_level(const char *s, size_t n, struct spar_str *out)
 {
-	const unsigned char *u = (const unsigned char *)s;
-	if (n == 1)
-		return u[0];
-	if (n == 2)
-		return ((u[0] & 31u) << 6) | (u[1] & 63u);
-	if (n == 3)
-		return ((u[0] & 15u) << 12) | ((u[1] & 63u) << 6) | (u[2] & 63u);
-	return ((u[0] & 7u) << 18) | ((u[1] & 63u) << 12) | ((u[2] & 63u) << 6) | (u[3] & 63u);
-}
-
-/* Text of a token to its bytes; a token with a character outside the alphabet (an added one) stands for itself. */
-static void set_bytes(struct token *t)
-{
-	t->bytes = spar_malloc(t->text_n + 1);
-	t->n = 0;
-	for (size_t i = 0; i < t->text_n;) {
-		bool ok;
-		size_t k = spar_utf8_step(t->text + i, t->text_n - i, &ok);
-		int byte = byte_of(code_point(t->text + i, k));
+	size_t before = out->len;
+	for (size_t i = 0; i < n;) {
+		utf8proc_int32_t c;
+		utf8proc_ssize_t step =
+		    utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
+		int byte = step > 0 ? byte_of(c) : -1;
 		if (byte < 0) {
-			memcpy(t->bytes, t->text, t->text_n);
-			t->n = t->text_n;
-			return;
+			out->len = before;
+			return false;
 		}
-		t->bytes[t->n++] = (char)byte;
-		i += k;
+		spar_str_addc(out, byte);
+		i += (size_t)step;
 	}
+	return true;
 }
 
-/* ---- hash tables ---- */
-
-static uint64_t hash_bytes(const char *s, size_t n)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
-	return h ^ (h >> 29);
-}
-
-static size_t slot_of_text(const struct spar_bpe *b, const char *s, size_t n)
-{
-	size_t i = hash_bytes(s, n) & (b->by_text_cap - 1);
-	while (b->by_text[i] >= 0) {
-		const struct token *t = &b->tokens[b->by_text[i]];
-		if (t->text_n == n && !memcmp(t->text, s, n))
-			break;
-		i = (i + 1) & (b->by_text_cap - 1);
-	}
-	return i;
-}
-
-static struct merge *slot_of_pair(const struct spar_bpe *b, int32_t left, int32_t right)
-{
-	uint64_t pair = ((uint64_t)(uint32_t)left << 32) | (uint32_t)right;
-	size_t i = ((pair * 0x9e3779b97f4a7c15u) >> 20) & (b->merges_cap - 1);
-	while (b->merges[i].pair != UINT64_MAX && b->merges[i].pair != pair)
-		i = (i + 1) & (b->merges_cap - 1);
-	return &b->merges[i];
-}
+/* ---- hash tables: open addressing, a power of two at least twice as large as what goes in ---- */
 
 static size_t table_size(size_t n)
 {
-	size_t cap = 64;
-	while (cap < 2 * n + 2)
-		cap *= 2;
-	return cap;
+	size_t size = 16;
+	while (size < 2 * n)
+		size *= 2;
+	return size;
 }
 
-int32_t spar_bpe_find(const struct spar_bpe *b, const char *text, size_t n)
+static size_t hash_bytes(const char *s, size_t n)
 {
-	return b->by_text[slot_of_text(b, text, n)];
+	uint64_t h = 0xCBF29CE484222325; /* FNV-1a */
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (uint8_t)s[i]) * 0x100000001B3;
+	return (size_t)(h ^ h >> 32);
+}
+
+static size_t hash_pair(uint64_t pair)
+{
+	pair *= 0x9E3779B97F4A7C15; /* 2^64 over the golden ratio: Fibonacci hashing */
+	return (size_t)(pair ^ pair >> 32);
+}
+
+/* The slot that holds these bytes, or the free one where they belong. */
+static int32_t *text_slot(const struct spar_bpe *b, const char *s, size_t n)
+{
+	for (size_t i = hash_bytes(s, n);; i++) {
+		int32_t *slot = &b->by_text[i & (b->n_by_text - 1)];
+		if (*slot < 0)
+			return slot;
+		const struct spar_bpe_token *t = &b->tokens[*slot];
+		if (t->len == n && !memcmp(b->bytes.data + t->begin, s, n))
+			return slot;
+	}
+}
+
+static struct spar_bpe_merge *merge_slot(const struct spar_bpe *b, uint64_t pair)
+{
+	for (size_t i = hash_pair(pair);; i++) {
+		struct spar_bpe_merge *slot = &b->merges[i & (b->n_merges - 1)];
+		if (slot->pair == pair || slot->pair == UINT64_MAX)
+			return slot;
+	}
+}
+
+int32_t spar_bpe_id(const struct spar_bpe *b, const char *bytes, size_t n)
+{
+	return *text_slot(b, bytes, n);
 }
 
 /* ---- loading ---- */
 
-static int load_vocab(struct spar_bpe *b, jv vocab, struct spar_err *err)
+static int vocab_id(jv id, const char *token, int32_t *out, struct spar_err *err)
 {
-	jv_object_foreach(vocab, key, value)
-	{
-		double id = jv_get_kind(value) == JV_KIND_NUMBER ? jv_number_value(value) : -1;
-		jv_free(value);
-		jv_free(key);
-		if (!(id >= 0 && id < (1 << 24) && id == (int32_t)id))
-			return spar_fail(err, SPAR_INPUT, ".model.vocab: an id is not a whole number in 0..2^24");
-		if ((size_t)id >= b->size)
-			b->size = (size_t)id + 1;
-	}
-	b->tokens = spar_calloc(b->size + 1, sizeof *b->tokens);
-	b->by_text_cap = table_size(b->size);
-	b->by_text = spar_malloc(b->by_text_cap * sizeof *b->by_text);
-	memset(b->by_text, 0xff, b->by_text_cap * sizeof *b->by_text);
-	jv_object_foreach(vocab, key, value)
-	{
-		struct token *t = &b->tokens[(size_t)jv_number_value(value)];
-		size_t n = (size_t)jv_string_length_bytes(jv_copy(key));
-		bool twice = t->text != NULL;
-		if (!twice) {
-			t->text = spar_malloc(n + 1);
-			memcpy(t->text, jv_string_value(key), n + 1);
-			t->text_n = n;
-			set_bytes(t);
-			b->by_text[slot_of_text(b, t->text, n)] = (int32_t)jv_number_value(value);
-			if (t->n == 1 && b->byte_id[(unsigned char)t->bytes[0]] < 0)
-				b->byte_id[(unsigned char)t->bytes[0]] = (int32_t)jv_number_value(value);
-		}
-		jv_free(value);
-		jv_free(key);
-		if (twice)
-			return spar_fail(err, SPAR_INPUT, ".model.vocab: an id stands twice");
-	}
+	double v = jv_get_kind(id) == JV_KIND_NUMBER ? jv_number_value(id) : -1;
+	if (!(v >= 0 && v < SPAR_TOKEN_MAX) || v != (int32_t)v)
+		return spar_fail(err, SPAR_INPUT, ".model.vocab: the id of '%s' is not a whole number in [0, %d)",
+				 token, (int)SPAR_TOKEN_MAX);
+	*out = (int32_t)v;
 	return 0;
 }
 
-/* "a b", or ["a", "b"]. */
-static int add_merge(struct spar_bpe *b, jv item, int32_t rank, struct spar_err *err)
+static int add_token(struct spar_bpe *b, const char *s, size_t n, int32_t id, size_t *cap, struct spar_err *err)
 {
-	const char *left = NULL, *right = NULL;
-	size_t left_n = 0, right_n = 0;
-	if (jv_get_kind(item) == JV_KIND_STRING) {
-		left = jv_string_value(item);
-		right = strchr(left, ' ');
-		if (right) {
-			left_n = (size_t)(right++ - left);
-			right_n = strlen(right);
-		}
-	} else if (jv_get_kind(item) == JV_KIND_ARRAY && jv_array_length(jv_copy(item)) == 2) {
-		jv l = jv_array_get(jv_copy(item), 0), r = jv_array_get(jv_copy(item), 1);
-		if (jv_get_kind(l) == JV_KIND_STRING && jv_get_kind(r) == JV_KIND_STRING) {
-			left = jv_string_value(l); /* both live on in `item` */
-			right = jv_string_value(r);
-			left_n = strlen(left);
-			right_n = strlen(right);
-		}
-		jv_free(l);
-		jv_free(r);
+	if ((size_t)id >= *cap) {
+		size_t more = (size_t)id + 1 + (size_t)id / 2;
+		b->tokens = spar_realloc(b->tokens, more * sizeof *b->tokens);
+		memset(b->tokens + *cap, 0, (more - *cap) * sizeof *b->tokens);
+		*cap = more;
 	}
-	if (!left_n || !right_n)
-		return spar_fail(err, SPAR_INPUT, ".model.merges[%d]: expected two tokens", (int)rank);
-	char *joined = spar_malloc(left_n + right_n + 1);
-	memcpy(joined, left, left_n);
-	memcpy(joined + left_n, right, right_n);
-	int32_t l = spar_bpe_find(b, left, left_n), r = spar_bpe_find(b, right, right_n),
-		id = spar_bpe_find(b, joined, left_n + right_n);
-	free(joined);
-	if (l < 0 || r < 0 || id < 0)
-		return spar_fail(err, SPAR_INPUT, ".model.merges[%d]: a token of it is not in the vocabulary",
-				 (int)rank);
-	struct merge *m = slot_of_pair(b, l, r);
-	if (m->pair == UINT64_MAX)
-		*m = (struct merge){((uint64_t)(uint32_t)l << 32) | (uint32_t)r, rank, id};
+	struct spar_bpe_token *t = &b->tokens[id];
+	if (t->there)
+		return spar_fail(err, SPAR_INPUT, ".model.vocab: id %d is given twice", (int)id);
+	t->there = true;
+	t->begin = b->bytes.len;
+	t->byte_level = n && read_byte_level(s, n, &b->bytes);
+	if (!t->byte_level)
+		spar_str_add(&b->bytes, s, n);
+	t->len = b->bytes.len - t->begin;
+	if ((size_t)id >= b->n_tokens)
+		b->n_tokens = (size_t)id + 1;
 	return 0;
 }
 
-static int load_merges(struct spar_bpe *b, jv merges, struct spar_err *err)
+static int load_vocab(struct spar_bpe *b, jv model, struct spar_err *err)
 {
-	b->merges_cap = table_size((size_t)jv_array_length(jv_copy(merges)));
-	b->merges = spar_malloc(b->merges_cap * sizeof *b->merges);
-	memset(b->merges, 0xff, b->merges_cap * sizeof *b->merges);
+	jv vocab;
+	if (spar_get_kind(model, "model", "vocab", JV_KIND_OBJECT, &vocab, err) < 0)
+		return -err->code;
+	size_t cap = 0;
 	int rc = 0;
-	jv_array_foreach(merges, i, item)
-	{
+	for (int i = jv_object_iter(vocab); rc == 0 && jv_object_iter_valid(vocab, i);
+	     i = jv_object_iter_next(vocab, i)) {
+		jv key = jv_object_iter_key(vocab, i), value = jv_object_iter_value(vocab, i);
+		int32_t id = -1;
+		rc = vocab_id(value, jv_string_value(key), &id, err);
 		if (rc == 0)
-			rc = add_merge(b, item, i, err);
-		jv_free(item);
+			rc = add_token(b, jv_string_value(key), (size_t)jv_string_length_bytes(jv_copy(key)), id, &cap,
+				       err);
+		jv_free(value);
+		jv_free(key);
 	}
+	jv_free(vocab);
+	if (rc < 0)
+		return rc;
+	b->n_by_text = table_size(b->n_tokens);
+	b->by_text = spar_malloc(b->n_by_text * sizeof *b->by_text);
+	memset(b->by_text, 0xFF, b->n_by_text * sizeof *b->by_text);
+	for (size_t i = 0; i < b->n_tokens; i++)
+		if (b->tokens[i].byte_level)
+			*text_slot(b, b->bytes.data + b->tokens[i].begin, b->tokens[i].len) = (int32_t)i;
+	for (int byte = 0; byte < 256; byte++)
+		b->of_byte[byte] = spar_bpe_id(b, (char[]){(char)byte}, 1);
+	return 0;
+}
+
+/* The two halves of a merge, "a b" or ["a","b"], as byte strings: the left one is the first *left bytes of `out`. */
+static bool merge_halves(jv merge, struct spar_str *out, size_t *left)
+{
+	spar_str_clear(out);
+	if (jv_get_kind(merge) == JV_KIND_STRING) {
+		const char *s = jv_string_value(merge), *blank = strchr(s, ' ');
+		if (!blank || strchr(blank + 1, ' ') || !read_byte_level(s, (size_t)(blank - s), out))
+			return false;
+		*left = out->len;
+		return read_byte_level(blank + 1, strlen(blank + 1), out);
+	}
+	if (jv_get_kind(merge) != JV_KIND_ARRAY || jv_array_length(jv_copy(merge)) != 2)
+		return false;
+	bool ok = true;
+	for (int half = 0; half < 2; half++) {
+		jv s = jv_array_get(jv_copy(merge), half);
+		*left = half ? *left : 0;
+		ok = ok && jv_get_kind(s) == JV_KIND_STRING &&
+		     read_byte_level(jv_string_value(s), (size_t)jv_string_length_bytes(jv_copy(s)), out);
+		if (!half)
+			*left = out->len;
+		jv_free(s);
+	}
+	return ok;
+}
+
+static int load_merges(struct spar_bpe *b, jv model, struct spar_err *err)
+{
+	jv merges;
+	if (spar_get_kind(model, "model", "merges", JV_KIND_ARRAY, &merges, err) < 0)
+		return -err->code;
+	int n = jv_array_length(jv_copy(merges)), rc = 0;
+	b->n_merges = table_size((size_t)n);
+	b->merges = spar_malloc(b->n_merges * sizeof *b->merges);
+	for (size_t i = 0; i < b->n_merges; i++)
+		b->merges[i].pair = UINT64_MAX;
+	struct spar_str text = SPAR_STR_INIT;
+	for (int i = 0; rc == 0 && i < n; i++) {
+		jv merge = jv_array_get(jv_copy(merges), i);
+		size_t at = 0;
+		if (!merge_halves(merge, &text, &at)) {
+			rc = spar_fail(err, SPAR_INPUT, ".model.merges[%d]: not two byte-level tokens", i);
+		} else {
+			int32_t left = spar_bpe_id(b, text.data, at),
+				right = spar_bpe_id(b, text.data + at, text.len - at);
+			int32_t both = spar_bpe_id(b, text.data, text.len);
+			if (left < 0 || right < 0 || both < 0)
+				rc = spar_fail(err, SPAR_INPUT,
+					       ".model.merges[%d]: a token of it is not in the vocabulary", i);
+			else {
+				uint64_t pair = (uint64_t)left << 32 | (uint64_t)right;
+				*merge_slot(b, pair) = (struct spar_bpe_merge){pair, (uint32_t)i, both};
+			}
+		}
+		jv_free(merge);
+	}
+	spar_str_release(&text);
+	jv_free(merges);
 	return rc;
 }
 
-/* Options that change ids, and the only values of them that are done. */
-static int check_options(jv model, struct spar_err *err)
+/* Options that would change the ids and that nothing here honours: named, not passed over. */
+static int refuse_options(jv model, struct spar_err *err)
 {
-	static const char *const off[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
-					  NULL};
-	for (size_t i = 0; off[i]; i++) {
-		jv v = jv_object_get(jv_copy(model), jv_string(off[i]));
-		jv_kind k = jv_get_kind(v);
-		bool fine = !jv_is_valid(v) || k == JV_KIND_NULL || k == JV_KIND_FALSE ||
-			    (k == JV_KIND_STRING && !*jv_string_value(v));
+	static const char *const unsupported[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
+						  "byte_fallback"};
+	for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
+		jv v = jv_object_get(jv_copy(model), jv_string(unsupported[i]));
+		jv_kind kind = jv_get_kind(v);
+		bool off = kind == JV_KIND_INVALID || kind == JV_KIND_NULL || kind == JV_KIND_FALSE ||
+			   (kind == JV_KIND_NUMBER && jv_number_value(v) == 0) ||
+			   (kind == JV_KIND_STRING && !*jv_string_value(v));
 		jv_free(v);
-		if (!fine)
-			return spar_fail(err, SPAR_INPUT, ".model.%s: not supported", off[i]);
+		if (!off)
+			return spar_fail(err, SPAR_INPUT, ".model.%s: not supported", unsupported[i]);
 	}
 	return 0;
 }
 
-int spar_bpe_new(struct spar_bpe **out, jv model, struct spar_err *err)
+int spar_bpe_load(struct spar_bpe *b, jv model, struct spar_err *err)
 {
-	const char *type;
-	size_t n;
-	jv vocab = jv_null(), merges = jv_null();
-	struct spar_bpe *b = spar_calloc(1, sizeof *b);
-	memset(b->byte_id, 0xff, sizeof b->byte_id);
-	*out = NULL;
-	int rc = spar_has(model, "type") ? spar_get_str(model, "model", "type", &type, &n, err) : (type = "BPE", 0);
-	if (rc == 0 && strcmp(type, "BPE"))
-		rc = spar_fail(err, SPAR_INPUT, ".model.type: %s is not supported", type);
-	if (rc == 0)
-		rc = check_options(model, err);
-	if (rc == 0)
-		rc = spar_get_kind(model, "model", "vocab", JV_KIND_OBJECT, &vocab, err);
-	if (rc == 0)
-		rc = spar_get_kind(model, "model", "merges", JV_KIND_ARRAY, &merges, err);
-	if (rc == 0)
-		rc = load_vocab(b, vocab, err);
-	if (rc == 0)
-		rc = load_merges(b, merges, err);
-	if (rc == 0 && spar_has(model, "ignore_merges"))
-		rc = spar_get_bool(model, "model", "ignore_merges", &b->ignore_merges, err);
-	jv_free(vocab);
-	jv_free(merges);
-	if (rc < 0)
-		spar_bpe_free(b);
-	else
-		*out = b;
-	return rc;
+	spar_str_init(&b->bytes);
+	b->unk = -1;
+	const char *type = "BPE", *unk = NULL;
+	size_t len;
+	if (spar_has(model, "type") && spar_get_str(model, "model", "type", &type, &len, err) < 0)
+		return -err->code;
+	if (strcmp(type, "BPE") != 0)
+		return spar_fail(err, SPAR_INPUT, ".model.type: %s is not supported", type);
+	if (refuse_options(model, err) < 0 || load_vocab(b, model, err) < 0 || load_merges(b, model, err) < 0)
+		return -err->code;
+	if (spar_has(model, "ignore_merges") &&
+	    spar_get_bool(model, "model", "ignore_merges", &b->ignore_merges, err) < 0)
+		return -err->code;
+	if (spar_has(model, "fuse_unk") && spar_get_bool(model, "model", "fuse_unk", &b->fuse_unk, err) < 0)
+		return -err->code;
+	if (!spar_has(model, "unk_token"))
+		return 0;
+	if (spar_get_str(model, "model", "unk_token", &unk, &len, err) < 0)
+		return -err->code;
+	b->unk = spar_bpe_id(b, unk, len);
+	return b->unk < 0 ? spar_fail(err, SPAR_INPUT, ".model.unk_token: '%s' is not in the vocabulary", unk) : 0;
 }
 
-void spar_bpe_free(struct spar_bpe *b)
+void spar_bpe_release(struct spar_bpe *b)
 {
-	if (!b)
-		return;
-	for (size_t i = 0; b->tokens && i < b->size; i++) {
-		free(b->tokens[i].text);
-		free(b->tokens[i].bytes);
-	}
+	if (b->bytes.data)
+		spar_str_release(&b->bytes);
 	free(b->tokens);
 	free(b->by_text);
 	free(b->merges);
-	free(b);
 }
 
-const char *spar_bpe_bytes(const struct spar_bpe *b, int32_t id, size_t *n)
-{
-	if (id < 0 || (size_t)id >= b->size || !b->tokens[id].text)
-		return NULL;
-	*n = b->tokens[id].n;
-	return b->tokens[id].bytes;
-}
+/* ---- merging a word ---- */
 
-size_t spar_bpe_size(const struct spar_bpe *b)
-{
-	return b->size;
-}
-
-/* ---- encoding: symbols in a linked list, possible merges in a heap by (rank, place) ---- */
-
-struct symbol {
-	int32_t id; /* -1: merged into the one before */
-	int32_t prev, next;
+struct spar_bpe_symbol {
+	int32_t id;
+	int32_t prev, next; /* places of the neighbours, -1: none */
 };
 
-struct candidate {
-	int32_t rank, at;
-	int32_t left, right; /* ids when it was found: stale if they have changed */
-};
-
-struct heap {
-	struct candidate *data;
-	size_t n;
-};
-
-static bool before(const struct candidate *a, const struct candidate *b)
+void spar_bpe_work_release(struct spar_bpe_work *w)
 {
-	return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+	free(w->symbols);
+	free(w->heap);
+	*w = (struct spar_bpe_work){0};
 }
 
-static void heap_push(struct heap *h, struct candidate c)
+/* The heap holds candidates, rank << 32 | place of the left symbol, least first: lowest rank, then leftmost. A candidate
+ * whose symbols were merged away meanwhile is recognised and dropped when it comes up. */
+static void heap_push(struct spar_bpe_work *w, uint64_t value)
 {
-	size_t i = h->n++;
-	for (; i && before(&c, &h->data[(i - 1) / 2]); i = (i - 1) / 2)
-		h->data[i] = h->data[(i - 1) / 2];
-	h->data[i] = c;
+	size_t i = w->n_heap++;
+	for (; i && w->heap[(i - 1) / 2] > value; i = (i - 1) / 2)
+		w->heap[i] = w->heap[(i - 1) / 2];
+	w->heap[i] = value;
 }
 
-static struct candidate heap_pop(struct heap *h)
+static uint64_t heap_pop(struct spar_bpe_work *w)
 {
-	struct candidate top = h->data[0], last = h->data[--h->n];
-	size_t i = 0;
-	for (;;) {
-		size_t child = 2 * i + 1;
-		if (child >= h->n)
-			break;
-		if (child + 1 < h->n && before(&h->data[child + 1], &h->data[child]))
+	uint64_t top = w->heap[0], last = w->heap[--w->n_heap];
+	size_t i = 0, child;
+	while ((child = 2 * i + 1) < w->n_heap) {
+		if (child + 1 < w->n_heap && w->heap[child + 1] < w->heap[child])
 			child++;
-		if (!before(&h->data[child], &last))
+		if (w->heap[child] >= last)
 			break;
-		h->data[i] = h->data[child];
+		w->heap[i] = w->heap[child];
 		i = child;
 	}
-	h->data[i] = last;
+	w->heap[i] = last;
 	return top;
 }
 
-static void consider(const struct spar_bpe *b, struct heap *h, const struct symbol *s, int32_t at)
+/* The merge of the symbol at `at` with the next one, NULL: none. */
+static const struct spar_bpe_merge *merge_at(const struct spar_bpe *b, const struct spar_bpe_symbol *s, int32_t at)
 {
-	if (at < 0 || s[at].next < 0)
+	if (at < 0 || s[at].id < 0 || s[at].next < 0)
+		return NULL;
+	uint64_t pair = (uint64_t)s[at].id << 32 | (uint64_t)s[s[at].next].id;
+	const struct spar_bpe_merge *m = merge_slot(b, pair);
+	return m->pair == pair ? m : NULL;
+}
+
+static void offer(const struct spar_bpe *b, struct spar_bpe_work *w, int32_t at)
+{
+	const struct spar_bpe_merge *m = merge_at(b, w->symbols, at);
+	if (m)
+		heap_push(w, (uint64_t)m->rank << 32 | (uint64_t)at);
+}
+
+static void reserve(struct spar_bpe_work *w, size_t n)
+{
+	if (n <= w->cap)
 		return;
-	const struct merge *m = slot_of_pair(b, s[at].id, s[s[at].next].id);
-	if (m->pair != UINT64_MAX)
-		heap_push(h, (struct candidate){m->rank, at, s[at].id, s[s[at].next].id});
+	w->cap = n + n / 2;
+	w->symbols = spar_realloc(w->symbols, w->cap * sizeof *w->symbols);
+	w->heap =
+	    spar_realloc(w->heap, 3 * w->cap * sizeof *w->heap); /* n - 1 at first, two for each of n - 1 merges */
 }
 
-static void merge_all(const struct spar_bpe *b, struct symbol *s, size_t n, struct heap *h)
+void spar_bpe_word(const struct spar_bpe *b, struct spar_bpe_work *w, const char *word, size_t n, struct spar_ids *out)
 {
-	for (size_t i = 0; i + 1 < n; i++)
-		consider(b, h, s, (int32_t)i);
-	while (h->n) {
-		struct candidate c = heap_pop(h);
-		int32_t next = s[c.at].next;
-		if (s[c.at].id != c.left || next < 0 || s[next].id != c.right)
-			continue;
-		s[c.at].id = slot_of_pair(b, c.left, c.right)->id;
-		s[next].id = -1;
-		s[c.at].next = s[next].next;
-		if (s[next].next >= 0)
-			s[s[next].next].prev = c.at;
-		consider(b, h, s, s[c.at].prev);
-		consider(b, h, s, c.at);
+	int32_t whole = b->ignore_merges || n == 1 ? spar_bpe_id(b, word, n) : -1;
+	if (whole >= 0) {
+		spar_ids_add(out, &whole, 1);
+		return;
 	}
-}
-
-/* The token that stands for exactly these bytes. */
-static int32_t whole_piece(const struct spar_bpe *b, const char *piece, size_t n)
-{
-	struct spar_str text = SPAR_STR_INIT;
+	reserve(w, n);
+	struct spar_bpe_symbol *s = w->symbols;
+	int32_t len = 0;
 	for (size_t i = 0; i < n; i++) {
-		int byte = (unsigned char)piece[i];
-		uint32_t c = (uint32_t)byte;
-		if (!is_printable_byte(byte)) {
-			c = 256;
-			for (int k = 0; k < byte; k++)
-				c += !is_printable_byte(k);
-		}
-		if (c >= 128)
-			spar_str_addc(&text, (int)(0xc0 | (c >> 6)));
-		spar_str_addc(&text, (int)(c >= 128 ? 0x80 | (c & 63) : c));
+		int32_t id = b->of_byte[(uint8_t)word[i]];
+		if (id < 0 && (b->unk < 0 || (b->fuse_unk && len && s[len - 1].id == b->unk)))
+			continue;
+		s[len] = (struct spar_bpe_symbol){id < 0 ? b->unk : id, len - 1, len + 1};
+		len++;
 	}
-	int32_t id = spar_bpe_find(b, text.data, text.len);
-	spar_str_release(&text);
-	return id;
-}
-
-int spar_bpe_encode(const struct spar_bpe *b, const char *piece, size_t n, struct spar_ids *out, struct spar_err *err)
-{
-	if (n > INT32_MAX / 8)
-		return spar_fail(err, SPAR_INPUT, "a piece of text is longer than %d bytes", INT32_MAX / 8);
-	if (b->ignore_merges) {
-		int32_t id = whole_piece(b, piece, n);
-		if (id >= 0) {
-			spar_ids_add(out, &id, 1);
-			return 0;
-		}
+	if (!len)
+		return;
+	s[len - 1].next = -1;
+	w->n_heap = 0;
+	for (int32_t i = 0; i < len; i++)
+		offer(b, w, i);
+	while (w->n_heap) {
+		uint64_t top = heap_pop(w);
+		int32_t at = (int32_t)(top & UINT32_MAX);
+		const struct spar_bpe_merge *m = merge_at(b, s, at);
+		if (!m || m->rank != top >> 32)
+			continue;
+		int32_t gone = s[at].next;
+		s[at].id = m->id;
+		s[at].next = s[gone].next;
+		s[gone].id = -1;
+		if (s[at].next >= 0)
+			s[s[at].next].prev = at;
+		offer(b, w, s[at].prev);
+		offer(b, w, at);
 	}
-	struct symbol few[64], *s = n <= 64 ? few : spar_malloc(n * sizeof *s);
-	struct candidate few_candidates[3 * 64];
-	struct heap h = {n <= 64 ? few_candidates : spar_malloc(3 * n * sizeof *h.data),
-			 0}; /* each merge adds at most two */
-	int rc = 0;
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		s[i] = (struct symbol){b->byte_id[(unsigned char)piece[i]], (int32_t)i - 1,
-				       i + 1 < n ? (int32_t)i + 1 : -1};
-		if (s[i].id < 0)
-			rc = spar_fail(err, SPAR_INPUT, "the vocabulary has no token for byte %d",
-				       (unsigned char)piece[i]);
-	}
-	if (rc == 0) {
-		merge_all(b, s, n, &h);
-		for (int32_t i = 0; i >= 0; i = s[i].next)
-			spar_ids_add(out, &s[i].id, 1);
-	}
-	if (n > 64) {
-		free(s);
-		free(h.data);
-	}
-	return rc;
+	for (int32_t at = 0; at >= 0; at = s[at].next)
+		spar_ids_add(out, &s[at].id, 1);
 }

@@ -1,285 +1,274 @@
-/* tokenizer.c - see tokenizer.h: added tokens cut the text, what is between them is normalized, cut by the pre-tokenizer
- * and encoded by BPE. */
 #include "text/tokenizer.h"
-
 #include "base/file.h"
 #include "record/object.h"
 #include "record/record.h"
+#include "text/added.h"
 #include "text/bpe.h"
 #include "text/pretok.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-struct added {
-	char *text;
-	size_t n;
-	int32_t id;
-	bool single_word, lstrip, rstrip, special;
-};
+#define TEXT_MAX ((size_t)1 << 30) /* bytes of one text: positions inside a word are 32-bit */
 
 struct spar_tokenizer {
-	struct spar_bpe *bpe;
-	struct spar_pretok *pretok;
-	struct added *added; /* longest first */
-	size_t n_added;
-	bool starts[256]; /* bytes that an added token starts with */
-	bool nfc;
-	struct spar_ids prefix, suffix; /* what the post-processor puts around a text */
-	int32_t eos, bos;
-	size_t size;
+	int normalize; /* utf8proc options, -1: none */
+	struct spar_added added;
+	struct spar_pretok pretok;
+	struct spar_bpe bpe;
+	struct spar_ids before, behind;              /* what the post-processor adds */
+	const struct spar_added_token **added_by_id; /* (size) NULL where an id is not an added token */
+	size_t size;                                 /* highest id + 1 */
+	int32_t bos, eos;
 };
 
 void spar_ids_add(struct spar_ids *v, const int32_t *ids, size_t n)
 {
-	if (v->n + n > v->cap) {
-		v->cap = 2 * v->cap > v->n + n ? 2 * v->cap : v->n + n + 32;
+	if (!n)
+		return;
+	if (v->cap - v->n < n) {
+		v->cap = v->cap + v->cap / 2 + n + 16;
 		v->data = spar_realloc(v->data, v->cap * sizeof *v->data);
 	}
-	if (n)
-		memcpy(v->data + v->n, ids, n * sizeof *ids);
+	memcpy(v->data + v->n, ids, n * sizeof *ids);
 	v->n += n;
 }
 
-/* ---- loading ---- */
+/* ---- loading: one function for each part of tokenizer.json ---- */
 
-static int load_flag(jv node, const char *key, bool *out, struct spar_err *err)
+/* obj[key], or JSON null if it is not there. A NEW reference. */
+static jv part(jv obj, const char *key)
 {
-	*out = false;
-	return spar_has(node, key) ? spar_get_bool(node, "added_tokens", key, out, err) : 0;
+	jv v = jv_object_get(jv_copy(obj), jv_string(key));
+	if (jv_is_valid(v))
+		return v;
+	jv_free(v);
+	return jv_null();
 }
 
-static int load_added_one(struct added *a, jv node, struct spar_err *err)
+/* Visit a node, or each node of a Sequence of them (nested ones are refused by `visit`, which knows no Sequence). */
+static int each_node(jv node, const char *path, const char *list_key,
+		     int (*visit)(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err),
+		     struct spar_tokenizer *t, struct spar_err *err)
 {
-	const char *text;
-	int64_t id = 0;
+	const char *type;
+	size_t len;
 	if (jv_get_kind(node) != JV_KIND_OBJECT)
-		return spar_fail(err, SPAR_INPUT, ".added_tokens: expected objects");
-	int rc = spar_get_str(node, "added_tokens", "content", &text, &a->n, err);
-	if (rc == 0)
-		rc = spar_get_i64(node, "added_tokens", "id", &id, err);
-	if (rc == 0 && (id < 0 || id >= 1 << 24 || a->n == 0))
-		rc = spar_fail(err, SPAR_INPUT, ".added_tokens: an id or a content is out of range");
-	if (rc < 0)
-		return rc;
-	a->id = (int32_t)id;
-	a->text = spar_malloc(a->n + 1);
-	memcpy(a->text, text, a->n + 1);
-	if ((rc = load_flag(node, "single_word", &a->single_word, err)) == 0 &&
-	    (rc = load_flag(node, "lstrip", &a->lstrip, err)) == 0 &&
-	    (rc = load_flag(node, "rstrip", &a->rstrip, err)) == 0)
-		rc = load_flag(node, "special", &a->special, err);
-	return rc;
-}
-
-static int longest_first(const void *a, const void *b)
-{
-	size_t x = ((const struct added *)a)->n, y = ((const struct added *)b)->n;
-	return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static int load_added(struct spar_tokenizer *t, jv root, struct spar_err *err)
-{
+		return spar_fail(err, SPAR_INPUT, ".%s: %s is not supported", path, spar_kind_name(node));
+	if (spar_get_str(node, path, "type", &type, &len, err) < 0)
+		return -err->code;
+	if (strcmp(type, "Sequence") != 0)
+		return visit(t, node, type, err);
 	jv list;
-	if (!spar_has(root, "added_tokens"))
-		return 0;
-	if (spar_get_kind(root, "", "added_tokens", JV_KIND_ARRAY, &list, err) < 0)
-		return -SPAR_INPUT;
-	int rc = 0;
-	t->added = spar_calloc((size_t)jv_array_length(jv_copy(list)) + 1, sizeof *t->added);
-	jv_array_foreach(list, i, node)
-	{
-		if (rc == 0)
-			rc = load_added_one(&t->added[t->n_added++], node, err);
-		jv_free(node);
+	if (spar_get_kind(node, path, list_key, JV_KIND_ARRAY, &list, err) < 0)
+		return -err->code;
+	int n = jv_array_length(jv_copy(list)), rc = 0;
+	for (int i = 0; rc == 0 && i < n; i++) {
+		jv item = jv_array_get(jv_copy(list), i);
+		if (jv_get_kind(item) != JV_KIND_OBJECT)
+			rc = spar_fail(err, SPAR_INPUT, ".%s[%d]: expected object, got %s", path, i,
+				       spar_kind_name(item));
+		else if ((rc = spar_get_str(item, path, "type", &type, &len, err)) == 0)
+			rc = visit(t, item, type, err);
+		jv_free(item);
 	}
 	jv_free(list);
-	qsort(t->added, t->n_added, sizeof *t->added, longest_first);
-	for (size_t i = 0; rc == 0 && i < t->n_added; i++) {
-		t->starts[(unsigned char)t->added[i].text[0]] = true;
-		if ((size_t)t->added[i].id >= t->size)
-			t->size = (size_t)t->added[i].id + 1;
-	}
 	return rc;
 }
 
-/* The type of an optional node of the root: "" when it is absent or null. The caller frees *node. */
-static int node_type(jv root, const char *key, jv *node, const char **type, struct spar_err *err)
+static int load_normalizer(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err)
 {
-	size_t n;
-	*node = jv_null();
-	*type = "";
-	if (!spar_has(root, key))
+	static const struct {
+		const char *name;
+		int options;
+	} forms[] = {{"NFC", UTF8PROC_STABLE | UTF8PROC_COMPOSE},
+		     {"NFD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE},
+		     {"NFKC", UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
+		     {"NFKD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
+	(void)node;
+	if (t->normalize >= 0)
+		return spar_fail(err, SPAR_INPUT, ".normalizer: more than one is not supported");
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		if (!strcmp(type, forms[i].name))
+			t->normalize = forms[i].options;
+	return t->normalize < 0 ? spar_fail(err, SPAR_INPUT, ".normalizer: %s is not supported", type) : 0;
+}
+
+static int load_decoder(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err)
+{
+	(void)t, (void)node;
+	return strcmp(type, "ByteLevel") ? spar_fail(err, SPAR_INPUT, ".decoder: %s is not supported", type) : 0;
+}
+
+/* One piece of a template: {"Sequence":{..}} switches to what stands behind the text, {"SpecialToken":{"id":name}} adds
+ * the ids listed under that name. */
+static int load_template_piece(jv node, jv piece, struct spar_ids *side[2], bool *behind, struct spar_err *err)
+{
+	static const char path[] = "post_processor.single";
+	jv token = jv_invalid(), names = jv_invalid(), entry = jv_invalid();
+	int32_t *ids = NULL;
+	const char *name;
+	size_t len, n;
+	if (jv_get_kind(piece) != JV_KIND_OBJECT)
+		return spar_fail(err, SPAR_INPUT, ".%s: expected objects, got %s", path, spar_kind_name(piece));
+	if (spar_has(piece, "Sequence")) {
+		*behind = true;
 		return 0;
-	if (spar_get_kind(root, "", key, JV_KIND_OBJECT, node, err) < 0)
-		return -SPAR_INPUT;
-	return spar_get_str(*node, key, "type", type, &n, err);
-}
-
-static int not_supported(struct spar_err *err, const char *where, const char *type)
-{
-	return spar_fail(err, SPAR_INPUT, ".%s: type %s is not supported", where, type);
-}
-
-static int load_normalizer(struct spar_tokenizer *t, jv root, struct spar_err *err)
-{
-	jv node;
-	const char *type;
-	int rc = node_type(root, "normalizer", &node, &type, err);
-	t->nfc = !strcmp(type, "NFC");
-	if (rc == 0 && *type && !t->nfc)
-		rc = not_supported(err, "normalizer", type);
-	jv_free(node);
+	}
+	int rc = spar_get_kind(piece, path, "SpecialToken", JV_KIND_OBJECT, &token, err);
+	if (rc == 0)
+		rc = spar_get_str(token, path, "id", &name, &len, err);
+	if (rc == 0)
+		rc = spar_get_kind(node, "post_processor", "special_tokens", JV_KIND_OBJECT, &names, err);
+	if (rc == 0)
+		rc = spar_get_kind(names, "post_processor.special_tokens", name, JV_KIND_OBJECT, &entry, err);
+	if (rc == 0)
+		rc = spar_get_ids(entry, "post_processor.special_tokens", "ids", &ids, &n, err);
+	if (rc == 0)
+		spar_ids_add(side[*behind], ids, n);
+	free(ids);
+	jv_free(entry);
+	jv_free(names);
+	jv_free(token);
 	return rc;
 }
 
-static int load_decoder(jv root, struct spar_err *err)
-{
-	jv node;
-	const char *type;
-	int rc = node_type(root, "decoder", &node, &type, err);
-	if (rc == 0 && *type && strcmp(type, "ByteLevel"))
-		rc = not_supported(err, "decoder", type);
-	jv_free(node);
-	return rc;
-}
-
-/* TemplateProcessing's "single": special tokens before and after {"Sequence": ...}. `node` is borrowed. */
 static int load_template(struct spar_tokenizer *t, jv node, struct spar_err *err)
 {
 	jv single;
-	bool behind = false;
 	if (spar_get_kind(node, "post_processor", "single", JV_KIND_ARRAY, &single, err) < 0)
-		return -SPAR_INPUT;
-	int rc = 0;
-	jv_array_foreach(single, i, item)
-	{
-		jv special = jv_get_kind(item) == JV_KIND_OBJECT
-				 ? jv_object_get(jv_copy(item), jv_string("SpecialToken"))
-				 : jv_null();
-		if (jv_get_kind(special) == JV_KIND_OBJECT) {
-			const char *name;
-			size_t n;
-			if (rc == 0 &&
-			    (rc = spar_get_str(special, "post_processor.single", "id", &name, &n, err)) == 0) {
-				int32_t id = spar_tokenizer_id(t, name);
-				if (id < 0)
-					rc = spar_fail(err, SPAR_INPUT, ".post_processor: %s is no token", name);
-				else
-					spar_ids_add(behind ? &t->suffix : &t->prefix, &id, 1);
-			}
-		} else {
-			behind = true;
-		}
-		jv_free(special);
-		jv_free(item);
+		return -err->code;
+	struct spar_ids before = {0}, behind = {0};
+	bool past = false;
+	int n = jv_array_length(jv_copy(single)), rc = 0;
+	for (int i = 0; rc == 0 && i < n; i++) {
+		jv piece = jv_array_get(jv_copy(single), i);
+		rc = load_template_piece(node, piece, (struct spar_ids *[]){&before, &behind}, &past, err);
+		jv_free(piece);
 	}
 	jv_free(single);
+	/* A later processor of a Sequence wraps what the earlier ones made. */
+	spar_ids_add(&before, t->before.data, t->before.n);
+	spar_ids_add(&t->behind, behind.data, behind.n);
+	free(t->before.data);
+	free(behind.data);
+	t->before = before;
 	return rc;
 }
 
-/* `node` is borrowed. */
-static int load_post(struct spar_tokenizer *t, jv node, int depth, struct spar_err *err)
+static int load_post_processor(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err)
 {
-	const char *type;
-	size_t n;
-	jv list;
-	if (jv_get_kind(node) != JV_KIND_OBJECT || depth > 4)
-		return spar_fail(err, SPAR_INPUT, ".post_processor: expected an object");
-	if (spar_get_str(node, "post_processor", "type", &type, &n, err) < 0)
-		return -SPAR_INPUT;
-	if (!strcmp(type, "ByteLevel")) /* trims offsets only */
+	if (!strcmp(type, "ByteLevel")) /* it moves offsets, not ids */
 		return 0;
 	if (!strcmp(type, "TemplateProcessing"))
 		return load_template(t, node, err);
-	if (strcmp(type, "Sequence"))
-		return not_supported(err, "post_processor", type);
-	if (spar_get_kind(node, "post_processor", "processors", JV_KIND_ARRAY, &list, err) < 0)
-		return -SPAR_INPUT;
+	return spar_fail(err, SPAR_INPUT, ".post_processor: %s is not supported", type);
+}
+
+static int load_parts(struct spar_tokenizer *t, jv root, struct spar_err *err)
+{
+	jv normalizer = part(root, "normalizer"), pretok = part(root, "pre_tokenizer"), model = part(root, "model");
+	jv post = part(root, "post_processor"), decoder = part(root, "decoder");
 	int rc = 0;
-	jv_array_foreach(list, i, item)
-	{
-		if (rc == 0)
-			rc = load_post(t, item, depth + 1, err);
-		jv_free(item);
-	}
-	jv_free(list);
+	if (jv_get_kind(normalizer) != JV_KIND_NULL)
+		rc = each_node(normalizer, "normalizer", "normalizers", load_normalizer, t, err);
+	if (rc == 0)
+		rc = spar_pretok_load(&t->pretok, pretok, err);
+	if (rc == 0 && jv_get_kind(post) != JV_KIND_NULL)
+		rc = each_node(post, "post_processor", "processors", load_post_processor, t, err);
+	if (rc == 0)
+		rc = each_node(decoder, "decoder", "decoders", load_decoder, t, err);
+	if (rc == 0 && jv_get_kind(model) != JV_KIND_OBJECT)
+		rc = spar_fail(err, SPAR_INPUT, ".model: expected object, got %s", spar_kind_name(model));
+	if (rc == 0)
+		rc = spar_added_load(&t->added, root, t->normalize, err);
+	if (rc == 0)
+		rc = spar_bpe_load(&t->bpe, model, err);
+	jv_free(decoder);
+	jv_free(post);
+	jv_free(model);
+	jv_free(pretok);
+	jv_free(normalizer);
 	return rc;
 }
 
-/* eos_token and the like: a string, or {"content": string}; null or absent: -1. */
-static int32_t named_token(const struct spar_tokenizer *t, jv config, const char *key)
+static int index_ids(struct spar_tokenizer *t, struct spar_err *err)
 {
-	int32_t id = -1;
-	jv v = jv_object_get(jv_copy(config), jv_string(key));
+	t->size = t->bpe.n_tokens;
+	for (size_t i = 0; i < t->added.n; i++)
+		if ((size_t)t->added.items[i].id >= t->size)
+			t->size = (size_t)t->added.items[i].id + 1;
+	t->added_by_id = spar_calloc(t->size + 1, sizeof *t->added_by_id);
+	for (size_t i = 0; i < t->added.n; i++)
+		t->added_by_id[t->added.items[i].id] = &t->added.items[i];
+	const struct spar_ids *sides[] = {&t->before, &t->behind};
+	for (int side = 0; side < 2; side++)
+		for (size_t i = 0; i < sides[side]->n; i++)
+			if ((size_t)sides[side]->data[i] >= t->size)
+				return spar_fail(err, SPAR_INPUT, ".post_processor: id %d is not in the vocabulary",
+						 (int)sides[side]->data[i]);
+	return 0;
+}
+
+static int load_file(struct spar_tokenizer *t, const char *path, struct spar_err *err)
+{
+	jv root;
+	if (spar_object_read(path, &root, err) < 0)
+		return -err->code;
+	int rc = load_parts(t, root, err);
+	jv_free(root);
+	if (rc == 0)
+		rc = index_ids(t, err);
+	return rc < 0 ? spar_fail_at(err, "%s", path) : 0;
+}
+
+/* A token of tokenizer_config.json: a string, an object with "content", or null. */
+static int config_token(const struct spar_tokenizer *t, jv config, const char *key, int32_t *id, struct spar_err *err)
+{
+	jv v = part(config, key);
 	if (jv_get_kind(v) == JV_KIND_OBJECT)
 		v = jv_object_get(v, jv_string("content"));
-	if (jv_get_kind(v) == JV_KIND_STRING)
-		id = spar_tokenizer_id(t, jv_string_value(v));
-	jv_free(v);
-	return id;
-}
-
-static int load_config(struct spar_tokenizer *t, const char *dir, struct spar_err *err)
-{
-	char *path = spar_path_join(dir, "tokenizer_config.json");
-	jv config;
 	int rc = 0;
-	t->eos = t->bos = -1;
-	if (spar_file_exists(path) && (rc = spar_object_read(path, &config, err)) == 0) {
-		t->eos = named_token(t, config, "eos_token");
-		t->bos = named_token(t, config, "bos_token");
-		jv_free(config);
+	if (jv_get_kind(v) == JV_KIND_STRING) {
+		*id = spar_tokenizer_id(t, jv_string_value(v));
+		if (*id < 0)
+			rc = spar_fail(err, SPAR_INPUT, ".%s: '%s' is not in tokenizer.json", key, jv_string_value(v));
+	} else if (jv_get_kind(v) != JV_KIND_NULL) {
+		rc = spar_fail(err, SPAR_INPUT, ".%s: expected string or null", key);
 	}
-	free(path);
+	jv_free(v);
 	return rc;
 }
 
-static int load_root(struct spar_tokenizer *t, jv root, struct spar_err *err)
+static int load_config(struct spar_tokenizer *t, const char *path, struct spar_err *err)
 {
-	jv model;
-	int rc = spar_get_kind(root, "", "model", JV_KIND_OBJECT, &model, err);
-	if (rc < 0)
-		return rc;
-	rc = spar_bpe_new(&t->bpe, model, err);
-	jv_free(model);
-	if (rc < 0)
-		return rc;
-	t->size = spar_bpe_size(t->bpe);
-	if ((rc = load_added(t, root, err)) < 0 || (rc = load_normalizer(t, root, err)) < 0 ||
-	    (rc = load_decoder(root, err)) < 0)
-		return rc;
-	jv node = jv_object_get(jv_copy(root), jv_string("pre_tokenizer"));
-	rc = spar_pretok_new(&t->pretok, node, err);
-	jv_free(node);
-	if (rc == 0 && spar_has(root, "post_processor")) {
-		node = jv_object_get(jv_copy(root), jv_string("post_processor"));
-		rc = load_post(t, node, 0, err);
-		jv_free(node);
-	}
-	return rc;
+	jv config;
+	if (!spar_file_exists(path))
+		return 0;
+	if (spar_object_read(path, &config, err) < 0)
+		return -err->code;
+	int rc = config_token(t, config, "bos_token", &t->bos, err);
+	if (rc == 0)
+		rc = config_token(t, config, "eos_token", &t->eos, err);
+	jv_free(config);
+	return rc < 0 ? spar_fail_at(err, "%s", path) : 0;
 }
 
 int spar_tokenizer_load(struct spar_tokenizer **out, const char *dir, struct spar_err *err)
 {
-	char *path = spar_path_join(dir, "tokenizer.json");
 	struct spar_tokenizer *t = spar_calloc(1, sizeof *t);
-	jv root;
-	*out = NULL;
-	int rc = spar_object_read(path, &root, err);
-	if (rc == 0) {
-		rc = load_root(t, root, err);
-		jv_free(root);
-		if (rc < 0)
-			spar_fail_at(err, "%s", path);
-	}
+	t->normalize = t->bos = t->eos = -1;
+	char *file = spar_path_join(dir, "tokenizer.json"), *config = spar_path_join(dir, "tokenizer_config.json");
+	int rc = load_file(t, file, err);
 	if (rc == 0)
-		rc = load_config(t, dir, err);
-	free(path);
-	if (rc < 0)
+		rc = load_config(t, config, err);
+	free(config);
+	free(file);
+	if (rc < 0) {
 		spar_tokenizer_free(t);
-	else
-		*out = t;
+		t = NULL;
+	}
+	*out = t;
 	return rc;
 }
 
@@ -287,178 +276,166 @@ void spar_tokenizer_free(struct spar_tokenizer *t)
 {
 	if (!t)
 		return;
-	for (size_t i = 0; i < t->n_added; i++)
-		free(t->added[i].text);
-	free(t->added);
-	free(t->prefix.data);
-	free(t->suffix.data);
-	spar_bpe_free(t->bpe);
-	spar_pretok_free(t->pretok);
+	spar_added_release(&t->added);
+	spar_pretok_release(&t->pretok);
+	spar_bpe_release(&t->bpe);
+	free(t->before.data);
+	free(t->behind.data);
+	free(t->added_by_id);
 	free(t);
 }
 
 /* ---- encoding ---- */
 
-static int encode_stretch(const struct spar_tokenizer *t, const char *text, size_t n, struct spar_ids *out,
-			  struct spar_err *err)
+/* What one call needs beside the tokenizer. */
+struct encoder {
+	const struct spar_tokenizer *t;
+	struct spar_ids *out;
+	struct spar_err *err;
+	struct spar_pieces pieces[2];
+	struct spar_bpe_work work;
+};
+
+/* Text without markers. */
+static int encode_plain(struct encoder *e, const char *text, size_t n)
 {
-	struct spar_spans pieces = {0};
-	utf8proc_uint8_t *normal = NULL;
-	if (n == 0)
+	if (!n)
 		return 0;
-	if (t->nfc) {
-		utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &normal,
-						    UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-		if (len < 0)
-			return spar_fail(err, SPAR_INPUT, "normalization failed: %s", utf8proc_errmsg(len));
-		text = (const char *)normal;
-		n = (size_t)len;
+	if (spar_pretok_run(&e->t->pretok, text, n, e->pieces, e->err) < 0)
+		return -e->err->code;
+	const struct spar_pieces *words = &e->pieces[0];
+	for (size_t i = 0, begin = 0; i < words->n; begin = words->ends[i++])
+		spar_bpe_word(&e->t->bpe, &e->work, words->text.data + begin, words->ends[i] - begin, e->out);
+	return 0;
+}
+
+typedef int encode_stretch(struct encoder *e, const char *text, size_t n);
+
+/* Cut out the markers the filter lets through; what stands between goes to `rest`. */
+static int encode_around(struct encoder *e, const struct spar_added_filter *filter, const char *text, size_t n,
+			 encode_stretch *rest)
+{
+	size_t done = 0;
+	struct spar_added_match m;
+	while (done < n && spar_added_find(&e->t->added, filter, text, n, done, &m)) {
+		if (rest(e, text + done, m.begin - done) < 0)
+			return -e->err->code;
+		spar_ids_add(e->out, &m.token->id, 1);
+		done = m.end;
 	}
-	int rc = spar_pretok_run(t->pretok, text, n, &pieces, err);
-	for (size_t i = 0; i < pieces.n && rc == 0; i++)
-		rc = spar_bpe_encode(t->bpe, text + pieces.data[i].begin, pieces.data[i].end - pieces.data[i].begin,
-				     out, err);
-	free(pieces.data);
-	free(normal);
+	return rest(e, text + done, n - done);
+}
+
+/* Between the markers of the text as it came: normalize, then those of normalized text, none of which is special. */
+static int encode_normalized(struct encoder *e, const char *text, size_t n)
+{
+	const struct spar_added_filter filter = {.normalized = true};
+	utf8proc_uint8_t *changed;
+	if (!n)
+		return 0;
+	utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &changed,
+					    (utf8proc_option_t)e->t->normalize);
+	if (len < 0)
+		return spar_fail(e->err, SPAR_INPUT, "text cannot be normalized: %s", utf8proc_errmsg(len));
+	int rc = encode_around(e, &filter, (char *)changed, (size_t)len, encode_plain);
+	free(changed);
 	return rc;
 }
 
-static bool is_word_byte(char c)
+/* The text with U+FFFD for each bad part, and the spans moved along. False, and nothing done, if it is all well-formed. */
+static bool repair(const char *text, size_t n, const struct spar_spans *spans, struct spar_str *out,
+		   struct spar_spans *moved)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-	       (unsigned char)c >= 128;
-}
-
-static bool touches(const struct spar_spans *content, size_t begin, size_t end)
-{
-	for (size_t i = 0; content && i < content->n && content->data[i].begin < end; i++)
-		if (content->data[i].end > begin)
-			return true;
-	return false;
-}
-
-/* The added token that stands at `at`: the longest. */
-static const struct added *added_at(const struct spar_tokenizer *t, const char *text, size_t n, size_t at,
-				    const struct spar_spans *content, int flags)
-{
-	if (!t->starts[(unsigned char)text[at]])
-		return NULL;
-	for (size_t i = 0; i < t->n_added; i++) {
-		const struct added *a = &t->added[i];
-		if (a->n > n - at || memcmp(a->text, text + at, a->n))
-			continue;
-		if (a->special && (!(flags & SPAR_ENCODE_MARKERS) || touches(content, at, at + a->n)))
-			continue;
-		if (a->single_word &&
-		    ((at && is_word_byte(text[at - 1])) || (at + a->n < n && is_word_byte(text[at + a->n]))))
-			continue;
-		return a;
-	}
-	return NULL;
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int encode_utf8(const struct spar_tokenizer *t, const char *text, size_t n, const struct spar_spans *content,
-		       int flags, struct spar_ids *out, struct spar_err *err)
-{
-	size_t from = 0;
-	int rc = 0;
-	for (size_t at = 0; at < n && rc == 0;) {
-		const struct added *a = added_at(t, text, n, at, content, flags);
-		if (!a) {
-			at++;
-			continue;
-		}
-		size_t end = at;
-		while (a->lstrip && end > from && is_blank(text[end - 1]))
-			end--;
-		rc = encode_stretch(t, text + from, end - from, out, err);
-		spar_ids_add(out, &a->id, 1);
-		at += a->n;
-		while (a->rstrip && at < n && is_blank(text[at]))
-			at++;
-		from = at;
-	}
-	return rc < 0 ? rc : encode_stretch(t, text + from, n - from, out, err);
-}
-
-static bool is_utf8(const char *text, size_t n)
-{
+	size_t bad = 0, n_edges = 0;
 	bool ok = true;
-	for (size_t i = 0; i < n && ok;)
-		i += spar_utf8_step(text + i, n - i, &ok);
-	return ok;
+	while (bad < n && (bad += spar_utf8_step(text + bad, n - bad, &ok), ok))
+		;
+	if (ok)
+		return false;
+	if (spans) {
+		moved->data = spar_malloc((spans->n + 1) * sizeof *moved->data);
+		moved->n = spans->n;
+	}
+	for (size_t i = 0; i <= n;) {
+		for (; n_edges < 2 * moved->n; n_edges++) { /* edges at or before i that have no place yet */
+			const struct spar_span *from = &spans->data[n_edges / 2];
+			struct spar_span *to = &moved->data[n_edges / 2];
+			if ((n_edges % 2 ? from->end : from->begin) > i)
+				break;
+			*(n_edges % 2 ? &to->end : &to->begin) = out->len;
+		}
+		if (i == n)
+			break;
+		size_t step = spar_utf8_step(text + i, n - i, &ok);
+		if (ok)
+			spar_str_add(out, text + i, step);
+		else
+			spar_str_adds(out, "\xEF\xBF\xBD");
+		i += step;
+	}
+	return true;
 }
 
 int spar_tokenizer_encode(const struct spar_tokenizer *t, const char *text, size_t n, const struct spar_spans *content,
 			  int flags, struct spar_ids *out, struct spar_err *err)
 {
-	struct spar_str clean = SPAR_STR_INIT;
-	if (!is_utf8(text, n)) { /* spans are of rendered text, which is always valid */
-		for (size_t i = 0; i < n;) {
-			bool ok;
-			size_t k = spar_utf8_step(text + i, n - i, &ok);
-			spar_str_add(&clean, ok ? text + i : "\xef\xbf\xbd", ok ? k : 3);
-			i += k;
-		}
-		text = clean.data;
-		n = clean.len;
+	if (n > TEXT_MAX)
+		return spar_fail(err, SPAR_INPUT, "text of %zu bytes: more than the limit of %zu", n, TEXT_MAX);
+	struct encoder e = {
+	    .t = t, .out = out, .err = err, .pieces = {{SPAR_STR_INIT, NULL, 0, 0}, {SPAR_STR_INIT, NULL, 0, 0}}};
+	struct spar_str repaired = SPAR_STR_INIT;
+	struct spar_spans moved = {0};
+	if (repair(text, n, content, &repaired, &moved)) {
+		text = repaired.data;
+		n = repaired.len;
+		content = content ? &moved : NULL;
 	}
+	struct spar_added_filter filter = {.special = flags & SPAR_ENCODE_MARKERS, .content = content};
 	if (flags & SPAR_ENCODE_ADD)
-		spar_ids_add(out, t->prefix.data, t->prefix.n);
-	int rc = encode_utf8(t, text, n, content, flags, out, err);
+		spar_ids_add(out, t->before.data, t->before.n);
+	int rc = encode_around(&e, &filter, text, n, t->normalize >= 0 ? encode_normalized : encode_plain);
 	if (rc == 0 && flags & SPAR_ENCODE_ADD)
-		spar_ids_add(out, t->suffix.data, t->suffix.n);
-	spar_str_release(&clean);
+		spar_ids_add(out, t->behind.data, t->behind.n);
+	spar_pieces_release(&e.pieces[0]);
+	spar_pieces_release(&e.pieces[1]);
+	spar_bpe_work_release(&e.work);
+	spar_str_release(&repaired);
+	free(moved.data);
 	return rc;
 }
 
 /* ---- decoding ---- */
 
-static const struct added *added_with_id(const struct spar_tokenizer *t, int32_t id)
+static void add_text(const struct spar_tokenizer *t, int32_t id, int flags, struct spar_str *out)
 {
-	for (size_t i = 0; i < t->n_added; i++)
-		if (t->added[i].id == id)
-			return &t->added[i];
-	return NULL;
-}
-
-static void add_token_text(const struct spar_tokenizer *t, int32_t id, int flags, struct spar_str *out)
-{
-	const struct added *a = added_with_id(t, id);
-	size_t n = 0;
-	if (a) {
-		if (!a->special || !(flags & SPAR_DECODE_SKIP_SPECIAL))
-			spar_str_add(out, a->text, a->n);
+	if (id < 0 || (size_t)id >= t->size)
 		return;
+	const struct spar_added_token *added = t->added_by_id[id];
+	if (added) {
+		if (!added->special || !(flags & SPAR_DECODE_SKIP_SPECIAL))
+			spar_str_add(out, added->text, added->len);
+	} else if ((size_t)id < t->bpe.n_tokens) {
+		spar_str_add(out, t->bpe.bytes.data + t->bpe.tokens[id].begin, t->bpe.tokens[id].len);
 	}
-	const char *bytes = spar_bpe_bytes(t->bpe, id, &n);
-	if (bytes)
-		spar_str_add(out, bytes, n);
 }
 
 void spar_tokenizer_decode(const struct spar_tokenizer *t, const int32_t *ids, size_t n, int flags,
 			   struct spar_str *out)
 {
 	for (size_t i = 0; i < n; i++)
-		add_token_text(t, ids[i], flags, out);
+		add_text(t, ids[i], flags, out);
 }
 
-/* Bytes at the end that may be the beginning of a character. */
-static size_t unfinished(const struct spar_str *s)
+/* How many bytes at the end of s are the beginning of a character that may still be completed. */
+static size_t unfinished(const char *s, size_t n)
 {
-	for (size_t back = 1; back <= 3 && back <= s->len; back++) {
-		unsigned char c = (unsigned char)s->data[s->len - back];
-		if (c >= 0xc0) {
-			size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-			return need > back ? back : 0;
-		}
-		if (c < 0x80)
-			return 0;
+	for (size_t len = 1; len < 4 && len <= n; len++) {
+		uint8_t c = (uint8_t)s[n - len];
+		if ((c & 0xC0) == 0x80)
+			continue;
+		bool ok;
+		size_t whole = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 1;
+		return len < whole && spar_utf8_step(s + n - len, len, &ok) == len ? len : 0;
 	}
 	return 0;
 }
@@ -469,13 +446,13 @@ void spar_detok_feed(const struct spar_tokenizer *t, struct spar_detok *d, int32
 		spar_str_init(&d->pending);
 		d->begun = true;
 	}
-	add_token_text(t, id, flags, &d->pending);
-	size_t keep = unfinished(&d->pending), give = d->pending.len - keep;
-	spar_str_add(out, d->pending.data, give);
-	char rest[4];
-	memcpy(rest, d->pending.data + give, keep);
+	add_text(t, id, flags, &d->pending);
+	size_t keep = unfinished(d->pending.data, d->pending.len), whole = d->pending.len - keep;
+	char tail[4] = {0};
+	memcpy(tail, d->pending.data + whole, keep);
+	spar_str_add(out, d->pending.data, whole);
 	spar_str_clear(&d->pending);
-	spar_str_add(&d->pending, rest, keep);
+	spar_str_add(&d->pending, tail, keep);
 }
 
 void spar_detok_end(struct spar_detok *d, struct spar_str *out)
@@ -487,7 +464,7 @@ void spar_detok_end(struct spar_detok *d, struct spar_str *out)
 	d->begun = false;
 }
 
-/* ---- facts ---- */
+/* ---- questions ---- */
 
 size_t spar_tokenizer_size(const struct spar_tokenizer *t)
 {
@@ -497,16 +474,15 @@ size_t spar_tokenizer_size(const struct spar_tokenizer *t)
 int32_t spar_tokenizer_id(const struct spar_tokenizer *t, const char *s)
 {
 	size_t n = strlen(s);
-	for (size_t i = 0; i < t->n_added; i++)
-		if (t->added[i].n == n && !memcmp(t->added[i].text, s, n))
-			return t->added[i].id;
-	return spar_bpe_find(t->bpe, s, n);
+	for (size_t i = 0; i < t->added.n; i++)
+		if (t->added.items[i].len == n && !memcmp(t->added.items[i].text, s, n))
+			return t->added.items[i].id;
+	return spar_bpe_id(&t->bpe, s, n);
 }
 
 bool spar_tokenizer_is_special(const struct spar_tokenizer *t, int32_t id)
 {
-	const struct added *a = added_with_id(t, id);
-	return a && a->special;
+	return id >= 0 && (size_t)id < t->size && t->added_by_id[id] && t->added_by_id[id]->special;
 }
 
 int32_t spar_tokenizer_eos(const struct spar_tokenizer *t)
