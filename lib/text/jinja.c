@@ -2,7 +2,6 @@
  * of loops are walked again for each item: templates are short, and nothing needs a tree. */
 #include "text/jinja.h"
 
-#include "text/pretok.h"
 #include <stdlib.h>
 #include <string.h>
 

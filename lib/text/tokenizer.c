@@ -34,6 +34,15 @@ void spar_ids_add(struct spar_ids *v, const int32_t *ids, size_t n)
 	v->n += n;
 }
 
+void spar_spans_add(struct spar_spans *v, size_t begin, size_t end)
+{
+	if (v->n == v->cap) {
+		v->cap = v->cap ? 2 * v->cap : 64;
+		v->data = spar_realloc(v->data, v->cap * sizeof *v->data);
+	}
+	v->data[v->n++] = (struct spar_span){begin, end};
+}
+
 /* ---- loading: one function for each part of tokenizer.json ---- */
 
 /* obj[key], or JSON null if it is not there. A NEW reference. */

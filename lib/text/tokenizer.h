@@ -32,25 +32,29 @@ struct spar_spans {
 	struct spar_span *data;
 	size_t n, cap;
 };
+void spar_spans_add(struct spar_spans *v, size_t begin, size_t end);
 
 enum spar_encode_flags {
 	SPAR_ENCODE_MARKERS = 1, /* special added tokens in the text become their ids (rendered templates) */
-	SPAR_ENCODE_ADD = 2,     /* apply the post-processor (BOS and the like): for raw prompts, never for rendered chats */
+	SPAR_ENCODE_ADD =
+	    2, /* apply the post-processor (BOS and the like): for raw prompts, never for rendered chats */
 };
 enum spar_decode_flags { SPAR_DECODE_SKIP_SPECIAL = 1 };
 
 int spar_tokenizer_load(struct spar_tokenizer **out, const char *dir, struct spar_err *err);
 void spar_tokenizer_free(struct spar_tokenizer *t);
 
-/*! Append the ids of `text`. With `content` spans, a special marker that touches such a span stays plain text (B04);
+/*! Append the ids of `text`. A byte for which the vocabulary has neither a token nor an unk_token is left out, as in the
+ *  reference implementation. With `content` spans, a special marker that touches such a span stays plain text (B04);
  *  NULL: none. Text that is not UTF-8 is read with U+FFFD in place of bad parts. */
 int spar_tokenizer_encode(const struct spar_tokenizer *t, const char *text, size_t n, const struct spar_spans *content,
-                          int flags, struct spar_ids *out, struct spar_err *err);
+			  int flags, struct spar_ids *out, struct spar_err *err);
 
 /*! Append the text of `ids`. An id beyond the tokenizer has no text and is skipped (the caller checks with _size).
  *  Bytes that are not UTF-8 are appended as they are: make JSON of them with spar_str_add_json. The clean-up rule of
  *  tokenizer_config is never applied to BPE models (B05). */
-void spar_tokenizer_decode(const struct spar_tokenizer *t, const int32_t *ids, size_t n, int flags, struct spar_str *out);
+void spar_tokenizer_decode(const struct spar_tokenizer *t, const int32_t *ids, size_t n, int flags,
+			   struct spar_str *out);
 
 /* Streaming: feed ids one at a time; only whole characters come out. Initialise with {0}; release when done. */
 struct spar_detok {
