@@ -21,4 +21,7 @@ struct spar_sampled {
  *  function of its arguments only. `scratch` holds at least 2 * n floats. Returns -1 if no logit is finite or one is NaN. */
 int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, double u, float *scratch, struct spar_sampled *out);
 
+/*! log-softmax(logits / temperature)[id], nats; NaN if it is not defined. scratch: 2 * n floats. */
+double spar_logprob(const float *logits, size_t n, double temperature, int32_t id, float *scratch);
+
 #endif

@@ -1,0 +1,43 @@
+/* forward.h - a batch of rows through the layers.
+ *
+ * One parallel region holds the whole pass; the phases of a layer are loops shared out among its threads, each with a
+ * barrier behind it: norm, qkv, rotate and store, attention, o, norm, gate and up, down. Buffers are made once.
+ */
+#ifndef SPAR_MODEL_ENGINE_FORWARD_H
+#define SPAR_MODEL_ENGINE_FORWARD_H
+
+#include "model/engine/attention.h"
+#include "model/engine/weights.h"
+
+#define SPAR_FORWARD_ROWS 256 /* most rows of a pass */
+
+struct spar_forward {
+	const struct spar_config *config;
+	const struct spar_weights *weights;
+	const struct spar_kernel *kernel;
+	spar_gemm_fn *gemm;
+	int threads;
+	struct spar_attention attention;
+	size_t hidden, qkv, attended, inner; /* widths of the buffers' rows: padded to SPAR_PANEL, the padding is 0 */
+	float *x;             /* (ROWS, hidden) the residual stream; after a pass the last layer's output */
+	void *normed;         /* (ROWS, hidden) acts */
+	float *projected;     /* (ROWS, qkv) */
+	void *q;              /* attention.h's order, acts */
+	void *mixed;          /* (ROWS, attended) acts: what attention gave */
+	void *gated;          /* (ROWS, inner) acts */
+	float *cosine, *sine; /* (n_angles, head_dim / 2) */
+	size_t n_angles;
+};
+
+/*! All is borrowed and must outlive the struct. */
+int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const struct spar_weights *w,
+		      const struct spar_kernel *kernel, int threads, struct spar_err *err);
+void spar_forward_release(struct spar_forward *f);
+
+/*! Compute rows[0..n), n <= SPAR_FORWARD_ROWS, into x; a row's path must be in the cache or among these rows. */
+void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n);
+
+/*! Logits (n, vocab_size) of n <= SPAR_FORWARD_ROWS rows of x's shape; those at or above `limit` become -inf. */
+void spar_forward_head(struct spar_forward *f, const float *x, size_t n, size_t limit, float *logits);
+
+#endif

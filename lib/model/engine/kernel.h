@@ -1,0 +1,63 @@
+/* kernel.h - the arithmetic of the engine: one table of functions per instruction set, chosen at run time.
+ *
+ * Every product in the model is a block of rows times a packed panel of columns: weights, scores (columns are keys) and
+ * the weighted sum of values (columns are a head's dimensions). Each element is one chain of fused multiply-adds in order
+ * of k, whatever the number of rows or the tiling; this is what makes a row independent of its batch.
+ *
+ * Packed panels: element (k, column) of a panel with `ldw` columns lies at
+ *	float32:  w[k * ldw + column]
+ *	bfloat16: w[((k / 2) * ldw + column) * 2 + k % 2]     (pairs, as the dot-product instructions want them)
+ * Left operands ("acts") are rows of float32, or of bfloat16 where the kernel multiplies bfloat16 itself (act_size 2).
+ */
+#ifndef SPAR_MODEL_ENGINE_KERNEL_H
+#define SPAR_MODEL_ENGINE_KERNEL_H
+
+#include "model/safetensors.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SPAR_PANEL 48 /* columns of a weight panel; rows of the engine's buffers are padded to a multiple */
+#define SPAR_LANES 16 /* keys of a cache block; every vector length divides it */
+
+enum spar_gemm_mode {
+	SPAR_GEMM_SET,      /* c = a w */
+	SPAR_GEMM_ADD,      /* c = c + (a w) */
+	SPAR_GEMM_CONTINUE, /* the chain of c goes on: (c + a0 w0) + a1 w1 ... */
+};
+
+/*! c (rows, cols) from a (rows, k) acts and a packed panel; cols is a multiple of SPAR_LANES, lda and ldc count elements;
+ *  k is even for bfloat16 panels. */
+typedef void spar_gemm_fn(const void *a, size_t lda, const void *w, size_t ldw, size_t k, float *c, size_t ldc,
+			  size_t rows, size_t cols, enum spar_gemm_mode mode);
+
+struct spar_kernel {
+	const char *name;
+	size_t act_size;         /* bytes of an act: 4 or 2 */
+	spar_gemm_fn *gemm_f32;  /* float32 panels; NULL: this kernel is for bfloat16 only */
+	spar_gemm_fn *gemm_bf16; /* bfloat16 panels */
+	/* Rows of padded length: n is a multiple of SPAR_LANES. */
+	void (*norm)(const float *x, const float *weight, size_t n, size_t n_true, float eps, void *act);
+	void (*swiglu)(const float *gate, const float *up, size_t n, void *act); /* silu(gate) * up */
+	void (*scale)(const float *x, float factor, size_t n, void *act);
+	/* Rows of any length. */
+	void (*rotate)(const float *x, const float *cosine, const float *sine, size_t half,
+		       float *y); /* half-split rotary */
+	float (*max)(const float *x, size_t n);
+	/*! y[i] = exp(scale * (x[i] - max)); the sum is made in lanes, so that zeros at the end do not change it. y may be x. */
+	float (*exps)(const float *x, size_t n, float max, float scale, float *y);
+};
+
+/*! The named kernel, or the best one for NULL. NULL if this processor or this dtype cannot use it. */
+const struct spar_kernel *spar_kernel_find(const char *name, enum spar_dtype dtype);
+/*! All kernels of this build, the best first; NULL past the end. For tests. */
+const struct spar_kernel *spar_kernel_at(size_t i);
+bool spar_kernel_usable(const struct spar_kernel *k);
+
+static inline size_t spar_round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* tree.h - the cache of keys and values: a radix tree over token ids.
+ *
+ * A node is a run of ids that no other path shares; its keys and values lie in blocks of SPAR_LANES positions, aligned on
+ * absolute positions, so cutting a node in two copies one block at most. What is in a block is the attention's business.
+ * A cursor is a place in the tree: the end of the first `n` tokens of a live sequence, inside or at the end of `node`.
+ * A node where no cursor stands and which has no children may be evicted; the one that became so first goes first.
+ */
+#ifndef SPAR_MODEL_ENGINE_TREE_H
+#define SPAR_MODEL_ENGINE_TREE_H
+
+#include "model/engine/kernel.h"
+
+struct spar_node {
+	struct spar_node *parent, *children, *next; /* next: sibling */
+	struct spar_node *older, *newer;            /* neighbours among the evictable; NULL otherwise */
+	size_t start, n, room;                      /* positions [start, start + n); room of ids */
+	int32_t *ids;                               /* (n) */
+	void **blocks; /* [i]: positions from (start / SPAR_LANES + i) * SPAR_LANES; of them the node's own are valid */
+	size_t n_blocks;
+	size_t n_cursors;
+};
+
+struct spar_cursor {
+	struct spar_node *node;
+	size_t n;
+	struct spar_cursor *prev, *next; /* all cursors of a tree */
+};
+
+struct spar_tree {
+	struct spar_node root;                   /* no ids */
+	struct spar_node evictable;              /* head of a ring: newer is the first to go */
+	struct spar_cursor cursors;              /* head of a ring */
+	size_t block_size, max_blocks, n_blocks; /* bytes of a block; blocks that may be and are allocated */
+	void *free_blocks;                       /* a list through their first words */
+};
+
+void spar_tree_init(struct spar_tree *t, size_t block_size, size_t max_blocks);
+/*! Frees all nodes and blocks. No cursor may be open. The tree is empty and usable afterwards. */
+void spar_tree_clear(struct spar_tree *t);
+
+void spar_cursor_open(struct spar_tree *t, struct spar_cursor *c);
+void spar_cursor_close(struct spar_tree *t, struct spar_cursor *c);
+
+/*! Move the cursor over those of ids[0..n) which are there already; returns how many. */
+size_t spar_cursor_follow(struct spar_tree *t, struct spar_cursor *c, const int32_t *ids, size_t n);
+
+/*! Put ids[0..n) behind the cursor, which stands at their end afterwards; ids[0] must not follow it already. Evicts what
+ *  it must. Returns how many found room: fewer than n if the live sequences fill the cache. */
+size_t spar_cursor_grow(struct spar_tree *t, struct spar_cursor *c, const int32_t *ids, size_t n);
+
+/*! The node of position `pos` on the path that ends at `node`. */
+static inline const struct spar_node *spar_node_of(const struct spar_node *node, size_t pos)
+{
+	while (node->start > pos)
+		node = node->parent;
+	return node;
+}
+
+static inline void *spar_node_block(const struct spar_node *node, size_t pos)
+{
+	return node->blocks[pos / SPAR_LANES - node->start / SPAR_LANES];
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* weights.h - a model's parameters, packed for the kernels (kernel.h) in panels of SPAR_PANEL columns. */
+#ifndef SPAR_MODEL_ENGINE_WEIGHTS_H
+#define SPAR_MODEL_ENGINE_WEIGHTS_H
+
+#include "model/engine/kernel.h"
+#include "model/model.h"
+
+struct spar_linear {
+	size_t n, k; /* columns (outputs) and inputs */
+	void *
+	    panels; /* (n / SPAR_PANEL, rounded up) panels of k (rounded up to even) by SPAR_PANEL; columns past n are 0 */
+	float *bias; /* (n rounded up to SPAR_PANEL), 0 past n; NULL: none */
+};
+
+struct spar_layer {
+	float *attention_norm, *mlp_norm; /* (hidden rounded up to SPAR_PANEL), 0 past hidden */
+	struct spar_linear qkv;           /* columns: all q heads, all k heads, all v heads */
+	struct spar_linear o, gate, up, down;
+};
+
+struct spar_weights {
+	enum spar_dtype dtype;
+	struct spar_layer *layers;
+	size_t n_layers;
+	float *norm;
+	struct spar_linear head; /* of a tied model the embedding is read from here */
+	void *embedding;         /* (vocab, hidden) row-major in dtype; NULL: tied */
+	size_t size_bytes;       /* of all the above */
+	int threads;             /* for packing */
+};
+
+/*! Pack every parameter, on `threads` threads. A failure leaves nothing allocated. */
+int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum spar_dtype dtype, int threads,
+		      struct spar_err *err);
+void spar_weights_release(struct spar_weights *w);
+
+/*! The embedding of `id` in float32, (hidden). */
+void spar_weights_embed(const struct spar_weights *w, int32_t id, size_t hidden, float *out);
+
+static inline const void *spar_linear_panel(const struct spar_linear *l, enum spar_dtype dtype, size_t panel)
+{
+	return (const char *)l->panels + panel * spar_round_up(l->k, 2) * SPAR_PANEL * (dtype == SPAR_BF16 ? 2 : 4);
+}
+
+#endif
