@@ -33,7 +33,7 @@ static void make_model(const char *dir)
 	struct spar_param *params = spar_config_params(&c, &n);
 	float **values = spar_calloc(n, sizeof *values);
 	for (size_t i = 0; i < n; i++) {
-		size_t elements = params[i].rows * (params[i].cols ? params[i].cols : 1);
+		size_t elements = spar_param_elements(&params[i]);
 		values[i] = spar_malloc(elements * sizeof **values);
 		for (size_t k = 0; k < elements; k++)
 			values[i][k] =
