@@ -185,13 +185,6 @@ static int add_adapter(struct spar_graph *g, struct weight *w, struct spar_err *
 	return rc;
 }
 
-static void copy_lora(struct spar_lora_config *to, const struct spar_lora_config *from)
-{
-	*to = *from;
-	for (size_t i = 0; i < from->n_targets; i++)
-		to->targets[i] = spar_strdup(from->targets[i]);
-}
-
 /* If none of the targets exists in this model, all linear layers are adapted. */
 static void settle_targets(struct spar_graph *g)
 {
@@ -245,7 +238,7 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 	name_weights(g);
 	if (opt->lora && !opt->frozen) {
 		g->has_lora = true;
-		copy_lora(&g->lora, opt->lora);
+		spar_lora_copy(&g->lora, opt->lora);
 		settle_targets(g);
 	}
 	rc = load_all(g, err);

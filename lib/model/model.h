@@ -16,7 +16,7 @@ struct spar_lora_config {
 	double alpha, dropout;
 	bool use_rslora;
 	bool all_linear;
-	char *targets[32]; /* suffixes of module names: "q_proj", ... */
+	char **targets; /* suffixes of module names: "q_proj", ..., or whole ones; malloc'ed */
 	size_t n_targets;
 };
 /*! alpha / r, or alpha / sqrt(r) with use_rslora. */
@@ -28,9 +28,11 @@ int spar_lora_parse(struct spar_lora_config *l, const char *text, struct spar_er
 /*! Does module (a parameter name with or without ".weight") belong to the targets? A target hits a name that equals it or
  *  ends in it after a dot; all_linear hits every linear layer but the head. */
 bool spar_lora_hits(const struct spar_lora_config *l, const char *param_name);
-/*! Read DIR/adapter_config.json. *base: base_model_name_or_path as written (caller frees; NULL if absent). Refuses what is
- *  not done (use_dora, bias, modules_to_save, patterns, ...) and a missing r or lora_alpha, naming the key (B29). */
+/*! Read DIR/adapter_config.json. *base: base_model_name_or_path as written (caller frees; NULL if absent). Refuses every
+ *  key that is on and may change what the adapter computes (use_dora, modules_to_save, patterns, ...), and a missing r or
+ *  lora_alpha, naming the key (B29). */
 int spar_lora_read(struct spar_lora_config *l, const char *dir, char **base, struct spar_err *err);
+void spar_lora_copy(struct spar_lora_config *to, const struct spar_lora_config *from);
 void spar_lora_release(struct spar_lora_config *l);
 
 struct spar_model {
