@@ -65,22 +65,34 @@ $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics
 	first=$$(basename "$$(readlink $(RUN)/grpo/policy/latest || echo v000000)"); \
 	$(SPAR) env-cern --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS) | \
 	$(SPAR) rollout --policy=$(RUN)/grpo/policy --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) \
-		--env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE) | \
+		--env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE) --quiet | \
 	$(SPAR) score --reward=env --quiet | \
 	$(SPAR) advantage --quiet --save=$(RUN)/grpo/rollouts-$$first.jsonl.zst | \
 	$(SPAR) update --policy=$(RUN)/grpo/policy --model=$(START) --loss-type=$(GRPO_LOSS) --learning-rate=$(GRPO_LR) \
-		--max-steps=$(GRPO_STEPS) --seed=$(SEED) --dtype=$(DTYPE) --quiet $(LORA_FLAGS) $(if $(LORA),--merge) $(GRPO_FLAGS) \
+		--max-steps=$(GRPO_STEPS) --seed=$(SEED) --dtype=$(DTYPE) $(LORA_FLAGS) $(if $(LORA),--merge) $(GRPO_FLAGS) \
 		--out=$(RUN)/grpo/model >$@.tmp
 	mv $@.tmp $@
 
-# Every model on the same held-out tasks, greedy.
-evaluate: $(RUN)/evaluation.json ## evaluate base, sft and grpo on held-out episodes
-EVAL_MODELS ?= sft grpo
+# Every model on the same held-out tasks, greedy; grpo is compared with sft task by task.
+EVAL_FLAGS = --env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE)
+
 $(RUN)/eval-tasks.jsonl: | all
 	mkdir -p $(RUN)
 	$(SPAR) env-cern --tasks=$(EVAL_EPISODES) --seed=$(EVAL_SEED) --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS) >$@.tmp
 	mv $@.tmp $@
 
-# Each row of the table is one run of eval; grpo is also compared with sft, task by task.
 $(RUN)/eval-base.json: $(RUN)/eval-tasks.jsonl
 	$(SPAR) eval --model=$(MODEL) $(EVAL_FLAGS) --summary=$@ --save=$(RUN)/eval-base.jsonl.zst <$< >/dev/null
+
+$(RUN)/eval-grpo.json: $(RUN)/eval-tasks.jsonl $(RUN)/grpo.metrics.jsonl
+	$(SPAR) eval --model=$(RUN)/grpo/model --original=$(START) $(EVAL_FLAGS) --summary=$@ \
+		--save=$(RUN)/eval-grpo.jsonl.zst <$< >/dev/null
+
+evaluate: $(RUN)/evaluation.json ## evaluate base, warm-started and trained model on held-out episodes
+	@cat $(RUN)/evaluation.txt
+$(RUN)/evaluation.json: $(RUN)/eval-base.json $(RUN)/eval-grpo.json
+	jq -s '{base: .[0].models.finetuned, sft: .[1].models.original, grpo: .[1].models.finetuned, delta_vs_sft: .[1].delta_vs_original}' $^ >$@.tmp
+	jq -r -f pipelines/evaluation.jq $@.tmp | expand -t 14 >$(RUN)/evaluation.txt
+	mv $@.tmp $@
+
+.PHONY: oracle sft grpo evaluate

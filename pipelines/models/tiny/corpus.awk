@@ -1,14 +1,13 @@
 #!/usr/bin/awk -f
 # The pretraining exercises of the embedded model: sft records, synthetic, a function of the seed alone.
-#	SYSTEM=text awk -v seed=1 -v n=1000 -v short_first=0.9 -v short_last=0.2 -v play=FILE -v every=8 -f corpus.awk
-# The share of copy exercises goes from short_first to short_last along the way: copying comes first. After each `every`
-# exercises a line of `play` follows; SYSTEM is the environment's system text, given to some of the exercises.
+#	SYSTEM=text awk -v seed=1 -v n=1000 -v short_first=0.9 -v short_last=0.1 -f corpus.awk
+# The share of copy exercises goes from short_first to short_last along the way: copying comes first. SYSTEM is the
+# environment's system text, given to some of the exercises.
 # Three kinds, all about copying (names and numbers) and about JSON, none about what to do:
 #   copy   a few words and numbers to be repeated, whole or in part
 #   write  "write ACTION key value ..." to be written as one JSON object, whatever it means
 #   read   a page that looks like an environment's, with random content and a question about one of its lines
-# `play` holds records of random-policy play in the real environment. Oracle actions are in none of them: the model learns
-# to read and to write here, and what to do in the warm start.
+# No action of the oracle is in them: the model learns to read and to write here, and what to do in the warm start.
 
 function uniform() { state = (state * 16807) % 2147483647; return state / 2147483647 }
 function below(k) { return int(uniform() * k) }
@@ -149,6 +148,5 @@ BEGIN {
 		if (u < short) copy_exercise()
 		else if (u < short + (1 - short) * 0.25) write_exercise()
 		else read_exercise()
-		if (play != "" && made % every == every - 1 && (getline line < play) > 0) print line
 	}
 }
