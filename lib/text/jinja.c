@@ -34,6 +34,7 @@ struct value {
 struct run {
 	const struct spar_jinja *t;
 	jv names; /* variables set by the template, over the given ones */
+	jv marks; /* of those: true when all of it came from outside, else [begin, end, begin, ...] */
 	jv trusted, outside;
 	struct spar_str *out;
 	struct spar_spans *spans;
@@ -359,10 +360,39 @@ static struct value string_literal(struct run *r)
 	return plain(v);
 }
 
+/* What is outside of x, in the form it is kept in beside a variable. */
+static jv marks_of(const struct value *x)
+{
+	if (x->outside)
+		return jv_true();
+	jv marks = jv_array();
+	for (size_t i = 0; i < x->marks.n; i++) {
+		marks = jv_array_append(marks, jv_number((double)x->marks.data[i].begin));
+		marks = jv_array_append(marks, jv_number((double)x->marks.data[i].end));
+	}
+	return marks;
+}
+
+/* A variable that the template set, with its marks. */
+static struct value remembered(struct run *r, const char *name)
+{
+	jv marks = jv_object_get(jv_copy(r->marks), jv_string(name));
+	struct value x = reached(jv_object_get(jv_copy(r->names), jv_string(name)), jv_get_kind(marks) == JV_KIND_TRUE);
+	int n = jv_get_kind(marks) == JV_KIND_ARRAY ? jv_array_length(jv_copy(marks)) : 0;
+	for (int i = 0; i + 1 < n; i += 2) {
+		jv begin = jv_array_get(jv_copy(marks), i), end = jv_array_get(jv_copy(marks), i + 1);
+		spar_spans_add(&x.marks, (size_t)jv_number_value(begin), (size_t)jv_number_value(end));
+	}
+	jv_free(marks);
+	return x;
+}
+
 static struct value variable(struct run *r, const char *name)
 {
 	const jv from[] = {r->names, r->trusted, r->outside};
-	for (int i = 0; i < 3; i++)
+	if (jv_object_has(jv_copy(r->names), jv_string(name)))
+		return remembered(r, name);
+	for (int i = 1; i < 3; i++)
 		if (jv_object_has(jv_copy(from[i]), jv_string(name)))
 			return reached(jv_object_get(jv_copy(from[i]), jv_string(name)), i == 2);
 	return plain(jv_invalid());
@@ -398,15 +428,25 @@ static void drop_all(struct value *args, int n)
 		drop(&args[i]);
 }
 
-static jv stripped(jv string, bool left, bool right)
+/* A string without the blanks at its ends; its marks move along. */
+static struct value stripped(struct value x, bool left, bool right)
 {
-	const char *s = jv_string_value(string), *e = s + jv_string_length_bytes(jv_copy(string));
+	const char *text = jv_string_value(x.v), *s = text, *e = s + jv_string_length_bytes(jv_copy(x.v));
 	while (left && s < e && is_space(*s))
 		s++;
 	while (right && e > s && is_space(e[-1]))
 		e--;
-	jv out = jv_string_sized(s, (int)(e - s));
-	jv_free(string);
+	size_t begin = (size_t)(s - text), end = (size_t)(e - text);
+	struct value out = plain(jv_string_sized(s, (int)(e - s)));
+	out.outside = x.outside;
+	for (size_t i = 0; i < x.marks.n; i++) {
+		size_t from = x.marks.data[i].begin, to = x.marks.data[i].end;
+		from = from < begin ? begin : from;
+		to = to > end ? end : to;
+		if (from < to)
+			spar_spans_add(&out.marks, from - begin, to - begin);
+	}
+	drop(&x);
 	return out;
 }
 
@@ -455,7 +495,7 @@ static struct value filter(struct run *r, struct value x, const char *name)
 			args[0] = plain(jv_invalid());
 		}
 	} else if (!strcmp(name, "trim") && k == JV_KIND_STRING) {
-		x = derived(&x, stripped(jv_copy(x.v), true, true));
+		x = stripped(x, true, true);
 	} else if ((!strcmp(name, "length") || !strcmp(name, "count")) && length_of(x.v) >= 0) {
 		double len = length_of(x.v);
 		drop(&x);
@@ -485,7 +525,7 @@ static struct value method(struct run *r, struct value x, const char *name)
 	int n = arguments(r, args);
 	bool is_string = jv_get_kind(x.v) == JV_KIND_STRING, one = n == 1 && jv_get_kind(args[0].v) == JV_KIND_STRING;
 	if (is_string && n == 0 && (!strcmp(name, "strip") || !strcmp(name, "lstrip") || !strcmp(name, "rstrip"))) {
-		x = derived(&x, stripped(jv_copy(x.v), name[0] != 'r', name[0] != 'l'));
+		x = stripped(x, name[0] != 'r', name[0] != 'l');
 	} else if (is_string && n == 0 && (!strcmp(name, "upper") || !strcmp(name, "lower"))) {
 		x = derived(&x, cased(jv_copy(x.v), name[0] == 'u'));
 	} else if (is_string && one && (!strcmp(name, "startswith") || !strcmp(name, "endswith"))) {
@@ -511,7 +551,7 @@ static struct value method(struct run *r, struct value x, const char *name)
 static struct value call(struct run *r, const char *name)
 {
 	if (!strcmp(name, "namespace")) { /* namespace(a=1, b=x) */
-		jv o = jv_object();
+		struct value o = plain(jv_object());
 		while (!take(r, ")") && !r->err->code) {
 			char key[64];
 			if (!take_name(r, key, sizeof key) || !take(r, "=")) {
@@ -519,11 +559,12 @@ static struct value call(struct run *r, const char *name)
 				break;
 			}
 			struct value v = expression(r);
-			o = jv_object_set(o, jv_string(key), jv_is_valid(v.v) ? jv_copy(v.v) : jv_null());
+			o.v = jv_object_set(o.v, jv_string(key), jv_is_valid(v.v) ? jv_copy(v.v) : jv_null());
+			o.outside = o.outside || v.outside || v.marks.n;
 			drop(&v);
 			take(r, ",");
 		}
-		return plain(o);
+		return o;
 	}
 	struct value args[MAX_ARGS];
 	int n = arguments(r, args);
@@ -540,16 +581,17 @@ static struct value call(struct run *r, const char *name)
 
 static struct value array_literal(struct run *r, const char *close)
 {
-	jv list = jv_array();
+	struct value list = plain(jv_array());
 	while (!take(r, close) && !r->err->code) {
 		struct value v = expression(r);
-		list = jv_array_append(list, jv_is_valid(v.v) ? jv_copy(v.v) : jv_null());
+		list.v = jv_array_append(list.v, jv_is_valid(v.v) ? jv_copy(v.v) : jv_null());
+		list.outside = list.outside || v.outside || v.marks.n;
 		drop(&v);
 		if (r->p >= r->end)
 			fail_expr(r, "a list is not closed");
 		take(r, ",");
 	}
-	return plain(list);
+	return list;
 }
 
 static struct value primary(struct run *r)
@@ -878,13 +920,19 @@ static void assign(struct run *r, const struct part *p)
 		return;
 	}
 	struct value v = evaluate(r, r->p, p->end, p->line);
-	jv set = jv_is_valid(v.v) ? jv_copy(v.v) : jv_null();
-	if (*key) {
+	jv set = jv_is_valid(v.v) ? jv_copy(v.v) : jv_null(), marks = marks_of(&v);
+	if (*key) { /* one thing from outside makes a whole namespace count as outside */
+		jv before = jv_object_get(jv_copy(r->marks), jv_string(name));
+		bool outside = v.outside || v.marks.n || jv_get_kind(before) == JV_KIND_TRUE;
+		jv_free(before);
+		jv_free(marks);
+		marks = jv_bool(outside);
 		jv space = jv_object_get(jv_copy(r->names), jv_string(name));
 		set = jv_object_set(jv_get_kind(space) == JV_KIND_OBJECT ? space : (jv_free(space), jv_object()),
 				    jv_string(key), set);
 	}
 	r->names = jv_object_set(r->names, jv_string(name), set);
+	r->marks = jv_object_set(r->marks, jv_string(name), marks);
 	drop(&v);
 }
 
@@ -905,7 +953,7 @@ static void loop(struct run *r, const struct part *p, size_t body)
 		fail_expr(r, "for needs a list");
 	int n = jv_get_kind(list.v) == JV_KIND_ARRAY ? jv_array_length(jv_copy(list.v)) : 0;
 	bool outside = list.outside;
-	jv outer = jv_copy(r->names), saved_outside = jv_copy(r->outside);
+	jv outer = jv_copy(r->names), outer_marks = jv_copy(r->marks), saved_outside = jv_copy(r->outside);
 	for (int i = 0; i < n && !r->err->code; i++) {
 		jv about = jv_object();
 		about = jv_object_set(about, jv_string("index0"), jv_number(i));
@@ -915,6 +963,7 @@ static void loop(struct run *r, const struct part *p, size_t body)
 		about = jv_object_set(about, jv_string("length"), jv_number(n));
 		r->names = jv_object_set(r->names, jv_string("loop"), about);
 		jv item = jv_array_get(jv_copy(list.v), i);
+		r->marks = jv_object_delete(r->marks, jv_string(name));
 		if (outside) { /* the loop's name must not hide the mark */
 			r->names = jv_object_delete(r->names, jv_string(name));
 			r->outside = jv_object_set(r->outside, jv_string(name), item);
@@ -924,15 +973,22 @@ static void loop(struct run *r, const struct part *p, size_t body)
 		walk(r, body, p->next);
 	}
 	/* What a loop sets is its own, but for namespaces: their attributes live on. */
-	jv inner = r->names;
+	jv inner = r->names, inner_marks = r->marks;
 	r->names = jv_copy(outer);
+	r->marks = outer_marks;
 	jv_object_foreach(outer, key, value)
 	{
-		if (jv_get_kind(value) == JV_KIND_OBJECT)
+		bool space = jv_get_kind(value) == JV_KIND_OBJECT && strcmp(jv_string_value(key), "loop") != 0;
+		if (space && jv_object_has(jv_copy(inner), jv_copy(key))) {
 			r->names = jv_object_set(r->names, jv_copy(key), jv_object_get(jv_copy(inner), jv_copy(key)));
+			if (jv_object_has(jv_copy(inner_marks), jv_copy(key)))
+				r->marks = jv_object_set(r->marks, jv_copy(key),
+							 jv_object_get(jv_copy(inner_marks), jv_copy(key)));
+		}
 		jv_free(key);
 		jv_free(value);
 	}
+	jv_free(inner_marks);
 	jv_free(inner);
 	jv_free(outer);
 	jv_free(r->outside);
@@ -994,6 +1050,7 @@ int spar_jinja_render(const struct spar_jinja *t, jv trusted, jv outside, struct
 	struct spar_err inner = {0};
 	struct run r = {.t = t,
 			.names = jv_object(),
+			.marks = jv_object(),
 			.trusted = trusted,
 			.outside = jv_copy(outside),
 			.out = out,
@@ -1002,6 +1059,7 @@ int spar_jinja_render(const struct spar_jinja *t, jv trusted, jv outside, struct
 			.begun = out->len};
 	walk(&r, 0, t->n);
 	jv_free(r.names);
+	jv_free(r.marks);
 	jv_free(r.outside);
 	if (!inner.code)
 		return 0;
