@@ -50,6 +50,7 @@ LIB_SRC := $(filter-out $(TORCH_SRC),$(wildcard lib/*/*.c lib/*/*/*.c))
 TOOLS := $(filter-out spar,$(basename $(notdir $(wildcard tools/*.c))))
 TORCH_TOOLS := update
 UNITS := $(basename $(notdir $(wildcard tests/unit/*.c)))
+FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/*.c)))
 TORCH_UNITS := $(filter tensor% graph% trainer%,$(UNITS))
 PAGES := $(wildcard man/*.[1-9])
 
@@ -97,7 +98,11 @@ $(B)/unit/%: $(B)/obj/tests/unit/%.o $(B)/libspar.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-units: $(UNITS:%=$(B)/unit/%)
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libspar.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+units: $(UNITS:%=$(B)/unit/%) $(FUZZERS:%=$(B)/fuzz/%)
 
 # ---- check ----
 check: deps ## install what is missing, build, run the tests (SAN=1: under ASan and UBSan; CHECK=tests/x.bats: one file)

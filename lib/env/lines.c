@@ -78,13 +78,41 @@ int spar_lines_next(struct spar_lines *l, const char **line, size_t *n)
 	}
 }
 
+static bool is_escape(const char *s, const char *end, const char *first, const char *second)
+{
+	return end - s >= 6 && s[0] == '\\' && s[1] == 'u' && (s[2] == 'd' || s[2] == 'D') && strchr(first, s[3]) &&
+	       strchr(second, s[4]);
+}
+
+jv spar_lines_value(const char *json, size_t n)
+{
+	static const char hex[] = "0123456789abcdefABCDEF";
+	jv value = jv_parse_sized(json, (int)n);
+	if (jv_is_valid(value))
+		return value;
+	jv_free(value);
+	struct spar_str copy = SPAR_STR_INIT;
+	spar_str_add(&copy, json, n);
+	for (char *s = copy.data, *end = s + n; s < end; s++) {
+		if (*s != '\\')
+			continue;
+		bool high = is_escape(s, end, "89abAB", hex), paired = high && is_escape(s + 6, end, "cdefCDEF", hex);
+		if (high && !paired)
+			memcpy(s + 2, "fffd", 4);
+		s += paired ? 11 : 1;
+	}
+	value = jv_parse_sized(copy.data, (int)n);
+	spar_str_release(&copy);
+	return value;
+}
+
 jv spar_lines_object(const char *line, size_t n, const char **what)
 {
 	*what = "not a JSON object";
 	size_t len = spar_json_skip(line, n, DEPTH_MAX, false, what, NULL);
 	if (!len)
 		return jv_invalid();
-	jv object = len == n ? jv_parse_sized(line, (int)n) : jv_invalid();
+	jv object = len == n ? spar_lines_value(line, n) : jv_invalid();
 	if (jv_get_kind(object) == JV_KIND_OBJECT)
 		return object;
 	*what = len == n ? "not a JSON object" : "text after the value";

@@ -34,6 +34,10 @@ ssize_t spar_lines_fill(struct spar_lines *l, int fd);
  *  -1: a line was too long; what is left of it will be skipped. */
 int spar_lines_next(struct spar_lines *l, const char **line, size_t *n);
 
+/*! JSON text that spar_json_skip let pass, as a value (a NEW reference). An escaped high surrogate without its partner,
+ *  which the grammar allows and libjq refuses, is read as U+FFFD. */
+jv spar_lines_value(const char *json, size_t n);
+
 /*! A line as the JSON object it must be (RFC 8259, UTF-8, nothing after it). A NEW reference, or jv_invalid() with *what
  *  set to a short reason. */
 jv spar_lines_object(const char *line, size_t n, const char **what);

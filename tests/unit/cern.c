@@ -296,6 +296,11 @@ static void check_texts(void)
 	    {"\xff\xfe{\"action_type\":\"configure_beam\",\"parameters\":{\"beam_energy\":7},\"method\":\"\xff\"}",
 	     "ok", SPAR_CERN_VALID},
 
+	    {"{\"action_type\":\"configure_beam\",\"parameters\":{\"beam_energy\":7},\"method\":\"\\ud83d\\ude00 "
+	     "\\\\ud800 "
+	     "\\ud83d\\ud83d\\ude00 \\udc00 \\uD8Ff\"}",
+	     "ok", SPAR_CERN_VALID},
+
 	    {"", "no JSON object found", SPAR_CERN_PARSE},
 	    {" \n\t ", "no JSON object found", SPAR_CERN_PARSE},
 	    {"hello", "no JSON object found", SPAR_CERN_PARSE},
