@@ -331,7 +331,8 @@ static int read_file(struct spar_safetensors *s, const char *path, struct spar_e
 }
 
 /* Read every file that the index names, once each; the index must be right about where each tensor is. */
-static int read_index(struct spar_safetensors *s, const char *dir, jv weight_map, struct spar_err *err)
+static int read_index(struct spar_safetensors *s, const char *dir, const char *index, jv weight_map,
+		      struct spar_err *err)
 {
 	int rc = 0;
 	jv files = jv_object(); /* those read, as keys */
@@ -339,8 +340,8 @@ static int read_index(struct spar_safetensors *s, const char *dir, jv weight_map
 	{
 		const char *name = jv_get_kind(file) == JV_KIND_STRING ? jv_string_value(file) : "";
 		if (rc == 0 && (!*name || *name == '.' || strchr(name, '/')))
-			rc = spar_fail(err, SPAR_INPUT, ".weight_map: tensor '%.100s' is in no file of this folder",
-				       jv_string_value(tensor));
+			rc = spar_fail(err, SPAR_INPUT, "%s: .weight_map: tensor '%.100s' is in no file of this folder",
+				       index, jv_string_value(tensor));
 		if (rc == 0 && !jv_object_has(jv_copy(files), jv_copy(file))) {
 			char *path = spar_path_join(dir, name);
 			rc = read_file(s, path, err);
@@ -387,7 +388,7 @@ static int open_sharded(struct spar_safetensors *s, const char *dir, const char 
 		return rc;
 	if ((rc = spar_get_kind(obj, "", "weight_map", JV_KIND_OBJECT, &weight_map, err)) < 0)
 		spar_fail_at(err, "%s", index);
-	else if ((rc = read_index(s, dir, weight_map, err)) == 0 && (rc = sort_by_name(s, dir, err)) == 0 &&
+	else if ((rc = read_index(s, dir, index, weight_map, err)) == 0 && (rc = sort_by_name(s, dir, err)) == 0 &&
 		 (rc = check_index(s, weight_map, err)) < 0)
 		spar_fail_at(err, "%s", index);
 	jv_free(weight_map);
