@@ -201,18 +201,23 @@ void spar_env_close(struct spar_env *env)
 /* ---- errors ---- */
 
 /* The environment is of no more use: say so, naming it and the record that waits for an answer. */
-static int broken(struct spar_env *env, struct spar_err *err, const char *why)
+static int broken_at(struct spar_env *env, struct spar_err *err, const char *what, const char *why)
 {
-	const char *what = env->first ? env->first->what : "no request";
 	env->broken = true;
 	return spar_fail(err, SPAR_FAIL, "environment '%.200s': %.200s: %s", env->command, what, why);
 }
 
-static int broken_line(struct spar_env *env, struct spar_err *err, const char *why, const char *line, size_t n)
+static int broken(struct spar_env *env, struct spar_err *err, const char *why)
+{
+	return broken_at(env, err, env->first ? env->first->what : "no request", why);
+}
+
+static int broken_line(struct spar_env *env, struct spar_err *err, const char *what, const char *why, const char *line,
+		       size_t n)
 {
 	struct spar_str s = SPAR_STR_INIT;
 	spar_str_addf(&s, "%s: '%.*s%s'", why, (int)(n < 200 ? n : 200), line, n < 200 ? "" : "...");
-	int rc = broken(env, err, s.data);
+	int rc = broken_at(env, err, what, s.data);
 	spar_str_release(&s);
 	return rc;
 }
@@ -359,14 +364,14 @@ static int take_reply(struct spar_env *env, const char *line, size_t n, jv *repl
 	struct spar_err wrong = {0};
 	jv object = spar_lines_object(line, n, &why);
 	if (!jv_is_valid(object))
-		return broken_line(env, err, "a line that is no reply", line, n);
+		return broken_line(env, err, env->first->what, "a line that is no reply", line, n);
 	struct pending *p = env->first;
 	spar_get_str(p->echo, "", "op", &op, &op_len, NULL);
 	bool is_error = spar_has(object, "error");
 	if (check_echo(object, p->echo, &wrong) < 0 || (!is_error && check_fields(object, op, &wrong) < 0)) {
 		jv_free(object);
 		spar_fail_at(&wrong, "bad reply to %s", op);
-		return broken_line(env, err, wrong.msg, line, n);
+		return broken_line(env, err, env->first->what, wrong.msg, line, n);
 	}
 	take_pending(env);
 	int rc = is_error ? refused(env, p, object, err) : 1;
@@ -379,14 +384,16 @@ static int take_reply(struct spar_env *env, const char *line, size_t n, jv *repl
 }
 
 /* A line that nobody asked for: the env writes more than one per request, and all later answers would be one behind. */
-static int check_silence(struct spar_env *env, struct spar_err *err)
+static int check_silence(struct spar_env *env, const char *what, struct spar_err *err)
 {
 	const char *line = "(too long)";
 	size_t n = strlen(line);
 	if (env->n_pending)
 		return 0;
 	pump(env, 0);
-	return spar_lines_next(&env->inbox, &line, &n) ? broken_line(env, err, "a line without a request", line, n) : 0;
+	return spar_lines_next(&env->inbox, &line, &n)
+		   ? broken_line(env, err, what, "a line without a request", line, n)
+		   : 0;
 }
 
 /* ---- the interface ---- */
@@ -403,7 +410,7 @@ size_t spar_env_outstanding(const struct spar_env *env)
 
 int spar_env_send(struct spar_env *env, jv request, const char *what, struct spar_err *err)
 {
-	int rc = env->broken ? broken(env, err, "failed before") : check_silence(env, err);
+	int rc = env->broken ? broken_at(env, err, what, "failed before") : check_silence(env, what, err);
 	if (rc < 0) {
 		jv_free(request);
 		return rc;
