@@ -284,6 +284,8 @@ static int open_all(struct collect *c, struct spar_err *err)
 	size_t n;
 	int64_t max_sessions = WINDOW_MAX;
 	bool no_template = false;
+	if (c->model && !spar_dir_exists(c->model))
+		return spar_fail(err, SPAR_FAIL, "%s: no such folder", c->model);
 	if (c->model && spar_chat_load(&c->chat, c->model, &no_template, err) < 0)
 		return -1;
 	if (no_template)

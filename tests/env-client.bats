@@ -1,0 +1,60 @@
+# Environments that speak out of turn, or not at all: what the tools say, and that nothing waits for ever.
+load common
+
+# Run sft-collect against an environment given as shell text; 1 s is the limit for a reply.
+collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --env="$1"; }
+
+@test "client: a banner on standard output is an error that names environment, line and record" {
+	env='sh -c '\''echo ready; while read l; do echo "{\"obs\":\"ok\",\"done\":true,\"reward\":1}"; done'\'
+	run -1 --separate-stderr collect "$env"
+	[ -z "$output" ]
+	[ "${#stderr_lines[@]}" = 1 ]
+	[[ $stderr == "sft-collect: environment 'sh -c "*": describe: "*": 'ready'" ]]
+}
+
+@test "client: output that is not line-buffered: a time limit, and a hint" {
+	run -1 --separate-stderr collect "awk '{print \"{\\\"obs\\\":\\\"ok\\\",\\\"done\\\":true}\"}' | cat"
+	[[ $stderr == *"describe: no reply within 1 s, is its output line-buffered?" ]]
+}
+
+@test "client: an environment that exits at once: its status, and no death by signal" {
+	for env in true 'exit 5' 'spar env-cern --no-such-option 2>/dev/null'; do
+		echo "$env"
+		run -1 --separate-stderr collect "$env"
+		[ "${#stderr_lines[@]}" = 1 ]
+		[[ $stderr == *"describe: exited with status "[025]", 1 request unanswered" ]]
+	done
+}
+
+@test "client: two lines for one request are an error, not answers one behind" {
+	run -1 --separate-stderr collect 'spar env-cern --oracle | while read -r l; do printf "%s\n" "$l" "$l"; done'
+	[ -z "$output" ]
+	[[ $stderr == "sft-collect: environment 'spar env-cern"* ]]
+	[[ $stderr == *"a line without a request: '{"* || $stderr == *": bad reply to reset: "* ]]
+}
+
+@test "client: an environment that dies in the middle: how many requests it leaves, and what was being played" {
+	run -1 --separate-stderr collect 'for i in $(seq 6); do read -r l; printf "%s\n" "$l"; done | spar env-cern --oracle'
+	[[ $stderr == *"cern-424"[23]*" exited with status 0, "[12]" request"*" unanswered" ]]
+}
+
+@test "client: a refusal is told with its code" {
+	run -1 --separate-stderr collect 'spar env-cern'
+	[ "$stderr" = "sft-collect: environment 'spar env-cern': cern-4242-easy: forbidden: .policy: oracle is answered only with --oracle" ]
+	run -1 --separate-stderr spar sft-collect -q --difficulty=harder
+	[[ $stderr == *"cern-4242: bad_request: .difficulty: there is no such difficulty" ]]
+	run -1 --separate-stderr spar sft-collect -q --policy=best
+	[[ $stderr == *"bad_request: .policy: there is no such policy" ]]
+}
+
+@test "client: spar is found without being on PATH; the environment's messages pass through" {
+	run -0 --separate-stderr env PATH=/usr/bin:/bin "$SPAR_BUILD/libexec/spar/sft-collect" -q --episodes=1 \
+		--env='echo hello >&2; spar env-cern --oracle'
+	[ "$stderr" = hello ]
+	[ "${#lines[@]}" = 7 ]
+}
+
+@test "client: what the environment's shell started does not outlive the run" {
+	run -1 collect "echo \$\$ >'$SCRATCH/pid'; sleep 1000; true"
+	run -1 kill -0 "$(cat "$SCRATCH/pid")"
+}
