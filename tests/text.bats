@@ -221,6 +221,38 @@ render() { jq -n -c --argjson m "$1" '{messages: $m}' | spar text render "${@:2}
 	[ "$(jq -c '[.[] | select(. < 3)]' <<<"$output")" = '[1,2]' ]
 }
 
+@test "render: thinking of earlier turns is taken out of history, so one prompt is no prefix of the next" {
+	cat >"$SCRATCH/q.jinja" <<-'EOF2'
+	{%- set ns = namespace(last_query_index=messages|length - 1) %}
+	{%- for message in messages[::-1] %}
+	    {%- set index = (messages|length - 1) - loop.index0 %}
+	    {%- if message.role == "user" and not ns.found %}{%- set ns.last_query_index = index %}{%- set ns.found = true %}{%- endif %}
+	{%- endfor %}
+	{%- for message in messages %}
+	    {%- set content = message.content %}
+	    {%- if message.role == "assistant" and loop.index0 < ns.last_query_index and '</think>' in content %}
+	        {%- set content = content.split('</think>')[-1].lstrip('\n') %}
+	    {%- endif %}
+	    {{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>\n' }}
+	{%- endfor %}
+	EOF2
+	two='[{"role":"user","content":"How are you?"},{"role":"assistant","content":"<think>\nhmm\n</think>\n\nI am good!"}]'
+	run -0 render "$two" --template="$SCRATCH/q.jinja" --json
+	[ "$output" = '"<|im_start|>user\nHow are you?<|im_end|>\n<|im_start|>assistant\n<think>\nhmm\n</think>\n\nI am good!<|im_end|>\n"' ]
+	run -0 render "$(jq -c '. + [{role: "user", content: "Name?"}]' <<<"$two")" --template="$SCRATCH/q.jinja" --json
+	[ "$output" = '"<|im_start|>user\nHow are you?<|im_end|>\n<|im_start|>assistant\nI am good!<|im_end|>\n<|im_start|>user\nName?<|im_end|>\n"' ]
+}
+
+@test "render: a template that would not end or fill the memory is stopped" {
+	for template in '{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}' \
+		"{% set ns = namespace(s='ab') %}{% for a in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}" \
+		'{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' "$(printf '(%.0s' {1..2000} | sed 's/^/{{ /')"; do
+		printf '%s' "$template" >"$SCRATCH/l.jinja"
+		run -3 --separate-stderr timeout 60 spar text render --template="$SCRATCH/l.jinja" <<<'{"messages":[]}'
+		[[ $stderr == *'template:1: '* ]]
+	done
+}
+
 @test "render: a template that fails is named with its line, a bad record with its own" {
 	printf '%s\n' x '{{ nothing() }}' >"$SCRATCH/e.jinja"
 	run -3 --separate-stderr render "$messages" --template="$SCRATCH/e.jinja"

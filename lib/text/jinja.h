@@ -1,7 +1,7 @@
 /* jinja.h - the part of Jinja2 that chat templates use, with transformers' settings: trim_blocks and lstrip_blocks on, one
- * trailing newline dropped. Statements: for (with loop.*), if, set (names and namespace attributes). Expressions: or, and,
- * not, comparisons, in, is, + - * // % ~, conditional, subscripts, slices, attributes, filters, string methods,
- * namespace(), raise_exception(). Anything else stops with the template's line.
+ * trailing newline dropped. Statements: for (with if, else, loop.*, break, continue), if, set (also of blocks and namespace
+ * attributes), macro, generation. Expressions: all operators, literals, slices, calls, the usual filters, tests and methods,
+ * namespace(), range(), strftime_now(), raise_exception(). Anything else stops with the template's line and its name.
  *
  * Strings know which of their bytes came from outside (from variables given as such), so that a marker written by the
  * template can be told from the same bytes inside a message. */
@@ -20,7 +20,8 @@ int spar_jinja_new(struct spar_jinja **out, const char *source, size_t n, struct
 void spar_jinja_free(struct spar_jinja *t);
 
 /*! Render. `trusted` and `outside` are objects of variables (borrowed); strings reached through `outside` are marked. The
- *  text is appended to `out`, the marked bytes to `spans` (NULL: not wanted). Limits: 10^6 steps, 64 MiB. */
+ *  text is appended to `out`, the marked bytes to `spans` (NULL: not wanted). Limits: 10^6 steps, 64 MiB of
+ *  text, 256 MiB of values. A failure leaves both as they were. */
 int spar_jinja_render(const struct spar_jinja *t, jv trusted, jv outside, struct spar_str *out,
 		      struct spar_spans *spans, struct spar_err *err);
 
