@@ -273,9 +273,10 @@ static int head_logprobs(struct spar_engine *e, const int32_t *targets, double t
 			 struct spar_err *err)
 {
 	size_t vocab = e->config.vocab_size;
-	float *logits = malloc(3 * HEAD_ROWS * vocab * sizeof *logits), *scratch = logits + HEAD_ROWS * vocab;
+	float *logits = malloc(3 * HEAD_ROWS * vocab * sizeof *logits);
 	if (!logits)
 		return spar_fail(err, SPAR_FAIL, "no memory for %d rows of logits", HEAD_ROWS);
+	float *scratch = logits + HEAD_ROWS * vocab;
 	for (size_t first = 0; first < e->n_heads; first += HEAD_ROWS) {
 		size_t n = e->n_heads - first < HEAD_ROWS ? e->n_heads - first : HEAD_ROWS;
 		spar_forward_head(&e->forward, e->heads + first * e->forward.hidden, n, e->vocab_limit, logits);

@@ -14,12 +14,13 @@ struct spar_sampling {
 };
 struct spar_sampled {
 	int32_t id;
-	float logprob;      /* nats, log-softmax(logits / temperature)[id]; temperature 1 when greedy */
-	float kept_mass;    /* of the tempered distribution; 1 when nothing was cut */
+	float logprob;   /* nats, log-softmax(logits / temperature)[id]; temperature 1 when greedy */
+	float kept_mass; /* of the tempered distribution; 1 when nothing was cut */
 };
 /*! u is uniform in [0,1). -inf logits are never drawn. Order of cuts: temperature, top-k, top-p, min-p (transformers'). A
  *  function of its arguments only. `scratch` holds at least 2 * n floats. Returns -1 if no logit is finite or one is NaN. */
-int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, double u, float *scratch, struct spar_sampled *out);
+int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, double u, float *scratch,
+		struct spar_sampled *out);
 
 /*! log-softmax(logits / temperature)[id], nats; NaN if it is not defined. scratch: 2 * n floats. */
 double spar_logprob(const float *logits, size_t n, double temperature, int32_t id, float *scratch);

@@ -128,11 +128,11 @@ void spar_attention_plan(struct spar_attention *a, const struct spar_row *rows, 
 		if (a->units[a->n_units - 1].n_positions > n_positions)
 			n_positions = a->units[a->n_units - 1].n_positions;
 	}
-	size_t need = spar_round_up(scratch_floats(a, n_positions) * sizeof(float), 64);
-	if (need > a->scratch_size) {
-		a->scratch_size = spar_round_up(need + need / 2, 64);
+	size_t need = scratch_floats(a, n_positions);
+	if (need > a->scratch_floats) {
+		a->scratch_floats = spar_round_up(need + need / 2, SPAR_LANES);
 		free(a->scratch);
-		a->scratch = spar_malloc((size_t)a->threads * a->scratch_size);
+		a->scratch = spar_malloc((size_t)a->threads * a->scratch_floats * sizeof *a->scratch);
 	}
 }
 
@@ -277,8 +277,8 @@ static void attend(const struct work *w, const struct spar_unit *u, const char *
 void spar_attention_run(struct spar_attention *a, size_t layer, const void *q, size_t n_rows, void *out, size_t ld)
 {
 	size_t size = a->kernel->act_size, n_queries = a->unit_rows * a->group;
-	float *scratch = (float *)(a->scratch + (size_t)omp_get_thread_num() * a->scratch_size);
-#pragma omp for schedule(dynamic)
+	float *scratch = a->scratch + (size_t)omp_get_thread_num() * a->scratch_floats;
+#pragma omp for schedule(dynamic) nowait
 	for (size_t i = 0; i < a->n_units * a->n_kv_heads; i++) {
 		const struct spar_unit *u = &a->units[i % a->n_units];
 		size_t head = i / a->n_units;

@@ -34,8 +34,8 @@ struct spar_attention {
 	struct spar_unit *units;
 	struct spar_piece *pieces;
 	size_t n_units, units_room, n_pieces, pieces_room;
-	char *scratch; /* (threads, scratch_size) */
-	size_t scratch_size;
+	float *scratch; /* (threads, scratch_floats) */
+	size_t scratch_floats;
 };
 
 void spar_attention_init(struct spar_attention *a, const struct spar_config *c, const struct spar_kernel *kernel,
@@ -56,7 +56,7 @@ void spar_attention_store(const struct spar_attention *a, const struct spar_row 
 size_t spar_attention_query(const struct spar_attention *a, size_t n_rows, size_t row, size_t head);
 
 /*! Attention of the planned rows: q as above, out (n_rows, ld) acts, heads side by side. Inside a parallel region, by all
- *  threads of it; ends with a barrier. */
+ *  threads of it; no barrier behind it. */
 void spar_attention_run(struct spar_attention *a, size_t layer, const void *q, size_t n_rows, void *out, size_t ld);
 
 #endif

@@ -113,28 +113,26 @@ static void panel_product(const struct spar_forward *f, const struct spar_linear
 	f->gemm((const char *)a + item->row * lda * f->kernel->act_size, lda,
 		spar_linear_panel(l, f->weights->dtype, item->panel), SPAR_PANEL, k, c, ldc, item->n_rows,
 		item->n_columns, mode);
-	for (size_t r = 0; l->bias && r < item->n_rows; r++)
-		for (size_t i = 0; i < item->n_columns; i++)
-			c[r * ldc + i] += l->bias[item->column + i];
 }
 
 /* c (n_rows, ldc) = or += a (n_rows, lda) times the weights; rows of c are padded to SPAR_PANEL. */
-static void multiply(const struct spar_forward *f, const struct spar_linear *l, const void *a, size_t lda,
-		     size_t n_rows, float *c, size_t ldc, enum spar_gemm_mode mode)
+static void multiply(struct spar_forward *f, const struct spar_linear *l, const void *a, size_t lda, size_t n_rows,
+		     float *c, size_t ldc, enum spar_gemm_mode mode)
 {
 	struct items items = share_out(f, l, n_rows);
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
 	for (size_t i = 0; i < items.n; i++) {
 		struct item item = item_at(&items, l, n_rows, i);
 		panel_product(f, l, &item, a, lda, c + item.row * ldc + item.column, ldc, mode);
 	}
+	spar_team_barrier(&f->team);
 }
 
 /* gated = silu(gate(normed)) * up(normed): both panels of a block of rows meet while they are in the first-level cache. */
-static void multiply_gated(const struct spar_forward *f, const struct spar_layer *layer, size_t n_rows)
+static void multiply_gated(struct spar_forward *f, const struct spar_layer *layer, size_t n_rows)
 {
 	struct items items = share_out(f, &layer->gate, n_rows);
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
 	for (size_t i = 0; i < items.n; i++) {
 		struct item whole = item_at(&items, &layer->gate, n_rows, i), item = whole;
 		for (; item.row < whole.row + whole.n_rows; item.row += BLOCK_ROWS) {
@@ -150,13 +148,14 @@ static void multiply_gated(const struct spar_forward *f, const struct spar_layer
 			}
 		}
 	}
+	spar_team_barrier(&f->team);
 }
 
-static void multiply_head(const struct spar_forward *f, size_t n_rows, size_t limit, float *logits)
+static void multiply_head(struct spar_forward *f, size_t n_rows, size_t limit, float *logits)
 {
 	const struct spar_linear *head = &f->weights->head;
 	struct items items = share_out(f, head, n_rows);
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
 	for (size_t i = 0; i < items.n; i++) {
 		struct item whole = item_at(&items, head, n_rows, i), item = whole;
 		size_t wide = head->n - item.column < SPAR_PANEL ? head->n - item.column : SPAR_PANEL;
@@ -173,33 +172,36 @@ static void multiply_head(const struct spar_forward *f, size_t n_rows, size_t li
 			}
 		}
 	}
+	spar_team_barrier(&f->team);
 }
 
 /* ---- what is done row by row ---- */
 
-static void normalize(const struct spar_forward *f, const float *x, const float *weight, size_t n_rows)
+static void normalize(struct spar_forward *f, const float *x, const float *weight, size_t n_rows)
 {
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
 	for (size_t r = 0; r < n_rows; r++)
 		f->kernel->norm(x + r * f->hidden, weight, f->hidden, f->config->hidden_size, f->config->rms_norm_eps,
 				(char *)f->normed + r * f->hidden * f->kernel->act_size);
+	spar_team_barrier(&f->team);
 }
 
-static void embed(const struct spar_forward *f, const struct spar_row *rows, size_t n_rows)
+static void embed(struct spar_forward *f, const struct spar_row *rows, size_t n_rows)
 {
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
 	for (size_t r = 0; r < n_rows; r++)
 		spar_weights_embed(f->weights, rows[r].id, f->config->hidden_size, f->x + r * f->hidden);
+	spar_team_barrier(&f->team);
 }
 
 /* Rotate queries and keys by their position; queries go where attention wants them, keys and values into the cache.
  * A query's padding is what stands behind it in `projected`: it meets the zeros of the keys' padding. */
-static void rotate_and_store(const struct spar_forward *f, size_t layer, const struct spar_row *rows, size_t n_rows)
+static void rotate_and_store(struct spar_forward *f, size_t layer, const struct spar_row *rows, size_t n_rows)
 {
 	const struct spar_config *c = f->config;
 	const struct spar_attention *a = &f->attention;
 	size_t half = c->head_dim / 2, n_rotated = c->n_heads + c->n_kv_heads;
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) nowait
 	for (size_t r = 0; r < n_rows; r++) {
 		float *projected = f->projected + r * f->qkv;
 		const float *cosine = f->cosine + rows[r].pos * half, *sine = f->sine + rows[r].pos * half;
@@ -214,6 +216,7 @@ static void rotate_and_store(const struct spar_forward *f, size_t layer, const s
 			spar_attention_store(a, &rows[r], layer, projected + c->n_heads * c->head_dim,
 					     projected + n_rotated * c->head_dim);
 	}
+	spar_team_barrier(&f->team);
 }
 
 /* ---- the passes ---- */
@@ -234,6 +237,7 @@ void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_
 			multiply(f, &l->qkv, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
 			rotate_and_store(f, i, rows, n);
 			spar_attention_run(&f->attention, i, f->q, n, f->mixed, f->attended);
+			spar_team_barrier(&f->team);
 			multiply(f, &l->o, f->mixed, f->attended, n, f->x, f->hidden, SPAR_GEMM_ADD);
 			normalize(f, f->x, l->mlp_norm, n);
 			multiply_gated(f, l, n);

@@ -1,12 +1,13 @@
 /* forward.h - a batch of rows through the layers.
  *
  * One parallel region holds the whole pass; the phases of a layer are loops shared out among its threads, each with a
- * barrier behind it: norm, qkv, rotate and store, attention, o, norm, gate and up, down. Buffers are made once.
+ * barrier (team.h) behind it: norm, qkv, rotate and store, attention, o, norm, gate and up, down. Buffers are made once.
  */
 #ifndef SPAR_MODEL_ENGINE_FORWARD_H
 #define SPAR_MODEL_ENGINE_FORWARD_H
 
 #include "model/engine/attention.h"
+#include "model/engine/team.h"
 #include "model/engine/weights.h"
 
 #define SPAR_FORWARD_ROWS 256 /* most rows of a pass */
@@ -17,6 +18,7 @@ struct spar_forward {
 	const struct spar_kernel *kernel;
 	spar_gemm_fn *gemm;
 	int threads;
+	struct spar_team team;
 	struct spar_attention attention;
 	size_t hidden, qkv, attended, inner; /* widths of the buffers' rows: padded to SPAR_PANEL, the padding is 0 */
 	float *x;             /* (ROWS, hidden) the residual stream; after a pass the last layer's output */

@@ -19,7 +19,7 @@ typedef int32_t int32_any __attribute__((aligned(2), may_alias));
 static inline float lane_sum(V v)
 {
 	float s[LENGTH];
-	STORE(s, v);
+	memcpy(s, &v, sizeof s);
 	for (size_t n = LENGTH / 2; n > 0; n /= 2)
 		for (size_t i = 0; i < n; i++)
 			s[i] += s[i + n];

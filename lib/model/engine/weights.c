@@ -16,16 +16,12 @@ static void *take(struct spar_weights *w, size_t size, struct spar_err *err)
 	return p;
 }
 
-static int take_linear(struct spar_weights *w, struct spar_linear *l, size_t n, size_t k, bool bias,
-		       struct spar_err *err)
+static int take_linear(struct spar_weights *w, struct spar_linear *l, size_t n, size_t k, struct spar_err *err)
 {
-	size_t n_padded = spar_round_up(n, SPAR_PANEL);
 	l->n = n;
 	l->k = k;
-	l->panels = take(w, n_padded * spar_round_up(k, 2) * spar_dtype_size(w->dtype), err);
-	if (bias)
-		l->bias = take(w, n_padded * sizeof *l->bias, err);
-	return l->panels && (!bias || l->bias) ? 0 : -SPAR_FAIL;
+	l->panels = take(w, spar_round_up(n, SPAR_PANEL) * spar_round_up(k, 2) * spar_dtype_size(w->dtype), err);
+	return l->panels ? 0 : -SPAR_FAIL;
 }
 
 static int take_all(struct spar_weights *w, const struct spar_config *c, struct spar_err *err)
@@ -36,16 +32,15 @@ static int take_all(struct spar_weights *w, const struct spar_config *c, struct 
 	w->layers = spar_calloc(c->n_layers, sizeof *w->layers);
 	for (size_t i = 0; i < c->n_layers; i++) {
 		struct spar_layer *l = &w->layers[i];
-		if (take_linear(w, &l->qkv, q + 2 * kv, hidden, c->attention_bias, err) < 0 ||
-		    take_linear(w, &l->o, hidden, q, c->attention_bias, err) < 0 ||
-		    take_linear(w, &l->gate, inner, hidden, c->mlp_bias, err) < 0 ||
-		    take_linear(w, &l->up, inner, hidden, c->mlp_bias, err) < 0 ||
-		    take_linear(w, &l->down, hidden, inner, c->mlp_bias, err) < 0 ||
+		if (take_linear(w, &l->qkv, q + 2 * kv, hidden, err) < 0 || take_linear(w, &l->o, hidden, q, err) < 0 ||
+		    take_linear(w, &l->gate, inner, hidden, err) < 0 ||
+		    take_linear(w, &l->up, inner, hidden, err) < 0 ||
+		    take_linear(w, &l->down, hidden, inner, err) < 0 ||
 		    !(l->attention_norm = take(w, padded * sizeof(float), err)) ||
 		    !(l->mlp_norm = take(w, padded * sizeof(float), err)))
 			return -SPAR_FAIL;
 	}
-	if (take_linear(w, &w->head, c->vocab_size, hidden, false, err) < 0 ||
+	if (take_linear(w, &w->head, c->vocab_size, hidden, err) < 0 ||
 	    !(w->norm = take(w, padded * sizeof(float), err)))
 		return -SPAR_FAIL;
 	if (!c->tie_word_embeddings &&
@@ -153,14 +148,12 @@ static int place(struct spar_weights *w, const struct spar_config *c, const stru
 		memcpy(norm, values, p->rows * sizeof *values);
 		return 0;
 	case SPAR_PARAM_LINEAR:
-	case SPAR_PARAM_BIAS:
 		if (p->layer < 0 || !find_linear(&w->layers[p->layer], c, p->name, &l, &first))
 			break;
-		if (p->kind == SPAR_PARAM_LINEAR)
-			pack(w, l, first, values, p->rows);
-		else
-			memcpy(l->bias + first, values, p->rows * sizeof *values);
+		pack(w, l, first, values, p->rows);
 		return 0;
+	case SPAR_PARAM_BIAS: /* no family that is supported has one */
+		break;
 	}
 	return spar_fail(err, SPAR_FAIL, "%s: the engine has no place for this parameter", p->name);
 }
@@ -189,27 +182,21 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 	return rc;
 }
 
-static void release_linear(struct spar_linear *l)
-{
-	free(l->panels);
-	free(l->bias);
-}
-
 void spar_weights_release(struct spar_weights *w)
 {
 	for (size_t i = 0; i < w->n_layers; i++) {
 		struct spar_layer *l = &w->layers[i];
 		free(l->attention_norm);
 		free(l->mlp_norm);
-		release_linear(&l->qkv);
-		release_linear(&l->o);
-		release_linear(&l->gate);
-		release_linear(&l->up);
-		release_linear(&l->down);
+		free(l->qkv.panels);
+		free(l->o.panels);
+		free(l->gate.panels);
+		free(l->up.panels);
+		free(l->down.panels);
 	}
 	free(w->layers);
 	free(w->norm);
-	release_linear(&w->head);
+	free(w->head.panels);
 	free(w->embedding);
 	*w = (struct spar_weights){0};
 }
