@@ -292,3 +292,14 @@ render() { jq -n -c --argjson m "$1" '{messages: $m}' | spar text render "${@:2}
 	run -1 --separate-stderr spar text encode --model="$SCRATCH/nowhere" </dev/null
 	[[ $stderr == "text: $SCRATCH/nowhere/tokenizer.json: "* ]]
 }
+
+@test "a template cut anywhere, and every template of these tests, ends without a crash" {
+	mkdir "$SCRATCH/cuts"
+	jq -r .chat_template "$TINY/tokenizer_config.json" >"$SCRATCH/whole"
+	sed -nE "s/.*(\{[{%].*[%}]\}).*/\1/p" "$BATS_TEST_FILENAME" | split -l 1 - "$SCRATCH/cuts/own-"
+	for i in $(seq 0 3 "$(stat -c %s "$SCRATCH/whole")"); do
+		head -c "$i" "$SCRATCH/whole" >"$SCRATCH/cuts/head-$i"
+		tail -c "$i" "$SCRATCH/whole" >"$SCRATCH/cuts/tail-$i"
+	done
+	"$SPAR_BUILD/fuzz/template" "$SCRATCH"/cuts/*
+}
