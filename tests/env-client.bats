@@ -58,3 +58,15 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 	run -1 collect "echo \$\$ >'$SCRATCH/pid'; sleep 1000; true"
 	run -1 kill -0 "$(cat "$SCRATCH/pid")"
 }
+
+@test "client: the environment shown in spar-env(7) works" {
+	sed -n '/^foreach inputs/,/^\.Ed/p' "$BATS_TEST_DIRNAME/../man/spar-env.7" | sed '/^\.Ed/d;s/\\e/\\/g' >"$SCRATCH/odd.jq"
+	run -0 bash -c "printf '%s\n' '{\"op\":\"describe\"}' '{\"op\":\"reset\",\"session\":\"a\",\"seed\":\"7\"}' '{\"op\":\"step\",\"session\":\"a\",\"text\":\"Yes!\"}' |
+		jq --unbuffered -ncf '$SCRATCH/odd.jq'"
+	[ "$(jq -c .protocol <<<"${lines[0]}")" = 1 ]
+	[ "$(jq -r '.messages[0].content' <<<"${lines[1]}")" = "Is 7 odd? yes or no" ]
+	[ "$(jq -c '[.reward, .done, .info.success]' <<<"${lines[2]}")" = '[1,true,true]' ]
+	# and speaks well enough for the client, up to the policy it does not have
+	run -1 --separate-stderr collect "jq --unbuffered -ncf '$SCRATCH/odd.jq'"
+	[[ $stderr == *"odd-4242-mixed: bad reply to oracle: .text: expected string"* ]]
+}
