@@ -282,9 +282,9 @@ END
 	episodes $(seq 0 5) >tasks
 	# The line that must come out alike twice: a live GRPO phase of three steps.
 	live() {
-		spar rollout --quiet --policy=policy --batch=2 -n 4 --env="$COUNT" --max-completion-length=6 --seed=7 <tasks |
+		spar rollout --quiet --policy=policy --batch=2 -n 4 --env="$COUNT" --max-completion-length=6 --seed=7 $2 <tasks |
 			spar score --quiet --reward='ids=[.turns[].completion_ids[]] | add / length / 100' | spar advantage --quiet --save="$1" |
-			spar update --quiet --policy=policy --model="$MODEL" --learning-rate=0.01 --out=out --save-steps=1 $2 >"$1.metrics"
+			spar update --quiet --policy=policy --model="$MODEL" --learning-rate=0.01 --lr-scheduler-type=constant --out=out --save-steps=1 $2 >"$1.metrics"
 	}
 	live whole
 	jq -se 'map(select(.type == "rollout")) | length == 24 and all(.step == .policy.version)
