@@ -17,17 +17,18 @@ struct spar_chat; /* opaque */
 int spar_chat_load(struct spar_chat **out, const char *dir, bool *fallback, struct spar_err *err);
 
 /*! From template text (for `spar text render --template`); bos/eos may be NULL. */
-int spar_chat_new(struct spar_chat **out, const char *source, size_t n, const char *bos, const char *eos, struct spar_err *err);
+int spar_chat_new(struct spar_chat **out, const char *source, size_t n, const char *bos, const char *eos,
+		  struct spar_err *err);
 void spar_chat_free(struct spar_chat *c);
 
 /*! Render `messages` (an array, borrowed), appended to `out`; `content` (may be NULL) gets the byte spans that came from
  *  the messages. `extra` is an object of further variables (tools, ...), borrowed, or jv_invalid(). */
 int spar_chat_render(const struct spar_chat *c, jv messages, bool add_generation_prompt, jv extra, struct spar_str *out,
-                     struct spar_spans *content, struct spar_err *err);
+		     struct spar_spans *content, struct spar_err *err);
 
 /*! messages -> rendered text (appended to `text` if not NULL) -> ids: markers of the template become ids, the same
  *  bytes inside content stay text unless `content_markers`. No BOS is added beyond what the template wrote. */
 int spar_chat_encode(const struct spar_chat *c, const struct spar_tokenizer *t, jv messages, bool add_generation_prompt,
-                     bool content_markers, struct spar_str *text, struct spar_ids *ids, struct spar_err *err);
+		     bool content_markers, struct spar_str *text, struct spar_ids *ids, struct spar_err *err);
 
 #endif

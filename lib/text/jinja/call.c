@@ -249,7 +249,7 @@ static struct value *select_items(struct pool *p, const char *name, const struct
 
 static struct value *map_items(struct pool *p, const struct value *list, const struct args *a)
 {
-	struct value *out = new_value(p, LIST), *attribute = arg(a, ARGS_MAX, "attribute");
+	struct value *out = new_value(p, LIST), *attribute = a->names ? dict_get(a->names, "attribute", 9) : NULL;
 	struct args rest = {.n = a->n ? a->n - 1 : 0, .names = a->names};
 	for (size_t i = 0; i < rest.n; i++)
 		rest.by_place[i] = a->by_place[1 + i];
