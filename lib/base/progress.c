@@ -72,6 +72,6 @@ void spar_progress_tick(struct spar_progress *p, uint64_t done, const char *note
 
 void spar_progress_end(struct spar_progress *p)
 {
-	if (!p->quiet)
+	if (!p->quiet && (p->done || p->shown)) /* nothing done: nothing to tell */
 		show(p, spar_clock_s(), true);
 }
