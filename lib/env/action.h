@@ -1,5 +1,5 @@
-/* action.h - from what a model wrote to the object it meant: shared by all environments, so that every client, which sends
- * the raw text, parses alike. */
+/* action.h - from what a model wrote to the object it meant: shared by all environments, so that every client, which
+ * sends the raw text, parses alike. */
 #ifndef SPAR_ENV_ACTION_H
 #define SPAR_ENV_ACTION_H
 

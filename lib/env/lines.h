@@ -1,5 +1,5 @@
-/* lines.h - the lines of the environment protocol as they come out of a file descriptor: at most 1 MiB each, memory bounded,
- * never waiting for more than one read. Used by both ends.
+/* lines.h - the lines of the environment protocol as they come out of a file descriptor: at most 1 MiB each, memory
+ * bounded, never waiting for more than one read. Used by both ends.
  *
  *	struct spar_lines in = SPAR_LINES_INIT;
  *	while ((rc = spar_lines_next(&in, &line, &n)) || spar_lines_fill(&in, fd) > 0) ...
@@ -38,8 +38,8 @@ int spar_lines_next(struct spar_lines *l, const char **line, size_t *n);
  *  which the grammar allows and libjq refuses, is read as U+FFFD. */
 jv spar_lines_value(const char *json, size_t n);
 
-/*! A line as the JSON object it must be (RFC 8259, UTF-8, nothing after it). A NEW reference, or jv_invalid() with *what
- *  set to a short reason. */
+/*! A line as the JSON object it must be (RFC 8259, UTF-8, nothing after it). A NEW reference, or jv_invalid() with
+ *  *what set to a short reason. */
 jv spar_lines_object(const char *line, size_t n, const char **what);
 
 void spar_lines_release(struct spar_lines *l);

@@ -85,7 +85,7 @@ static void plain_name(jv string, char out[32])
 static bool same_name(const char *plain, const char *name)
 {
 	char lower[32] = "";
-	for (size_t i = 0; name[i] && i < sizeof lower - 1; i++)
+	for (size_t i = 0; i < sizeof lower - 1 && name[i]; i++)
 		lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 'a' - 'A' : name[i]);
 	return !strcmp(plain, lower);
 }

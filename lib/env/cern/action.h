@@ -48,12 +48,12 @@ struct spar_cern_action spar_cern_action(enum spar_cern_verb verb);
 
 const char *spar_cern_verb_name(enum spar_cern_verb verb);
 
-/*! Read an action from an object (consumed); invalid means that no object was found. *verb is set as soon as the name is
- *  known, and -1 before. On refusal *why is a fixed string, or "KEY is ..." in `buf`: model text is never echoed. */
+/*! Read an action from an object (consumed); invalid means that no object was found. *verb is set as soon as the name
+ *  is known, and -1 before. On refusal `why` says so in fixed words: model text is never echoed. */
 enum spar_cern_invalid spar_cern_action_read(struct spar_cern_action *a, jv object, int *verb, char why[64]);
 
-/*! Append as compact JSON, parameters in the order of the enum; masses and significances with a decimal, as prompts show
- *  them. */
+/*! Append as compact JSON, parameters in the order of the enum; masses and significances with a decimal, as prompts
+ *  show them. */
 void spar_cern_action_write(const struct spar_cern_action *a, struct spar_str *out);
 
 /*! Append a JSON Schema of an action. */

@@ -1,6 +1,6 @@
-/* draw.h - the random numbers of one episode. Each is a function of seed, difficulty and place (stream, sub, index, draw),
- * never of what was drawn before: calibrating before or after a scan measures the same value, and repeating an action
- * reveals nothing new. */
+/* draw.h - the random numbers of one episode. Each is a function of seed, difficulty and place (stream, sub, index,
+ * draw), never of what was drawn before: calibrating before or after a scan measures the same value, and repeating an
+ * action reveals nothing new. */
 #ifndef SPAR_ENV_CERN_DRAW_H
 #define SPAR_ENV_CERN_DRAW_H
 

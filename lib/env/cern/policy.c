@@ -1,5 +1,5 @@
-/* policy.c - the built-in policies of env-cern: each is a function of the present state, so it can be asked anywhere, also
- * off its own path. See cern.h. */
+/* policy.c - the built-in policies of env-cern: each is a function of the present state, so it can be asked anywhere,
+ * also off its own path. See cern.h. */
 #include "env/cern/cern.h"
 #include <math.h>
 
@@ -48,8 +48,8 @@ static bool trigger_used(const struct spar_cern *s, int trigger)
 	return false;
 }
 
-/* The list of rules that oracle and heuristic share. `channel` is the one to go for, -1 if that is not known yet; `survey` is
- * how much broad data to begin with. `spare` counts the steps beyond those that a claim still needs. */
+/* The list of rules that oracle and heuristic share. `channel` is the one to go for, -1 if that is not known yet;
+ * `survey` is how much broad data to begin with. `spare` counts the steps beyond those that a claim still needs. */
 static struct spar_cern_action pipeline(const struct spar_cern *s, int channel, double survey)
 {
 	int left = s->max_steps - s->step;

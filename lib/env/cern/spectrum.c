@@ -135,7 +135,7 @@ static void maximise(const struct spar_spectrum *sp, const double *g, struct poi
 		slopes(sp, g, best, grad, fisher);
 		bool background_only = !g || (best->p[0] <= 0 && grad[0] <= 0);
 		solve(fisher, background_only, grad, move);
-		struct point trial;
+		struct point trial = *best;
 		double gain = 0, size = 1;
 		for (int half = 0; half < 30; half++, size /= 2) {
 			for (int j = 0; j < PARAMS; j++)
@@ -231,9 +231,9 @@ struct spar_bump spar_spectrum_scan(const struct spar_spectrum *sp, double mu_lo
 		double nearest = round((mu_lo + mu_hi) / 2 / (STEP / 2));
 		lo = hi = (int)fmin(fmax(nearest, CENTRE_FIRST), CENTRE_LAST);
 	}
-	double best = -1;
+	double best = scan_at(sp, background.b, &table, lo);
 	int at = lo;
-	for (int k = lo; k <= hi; k++) {
+	for (int k = lo + 1; k <= hi; k++) {
 		double q = scan_at(sp, background.b, &table, k);
 		if (q > best) {
 			best = q;

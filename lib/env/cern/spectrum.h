@@ -1,5 +1,6 @@
 /* spectrum.h - a binned mass spectrum and what an analysis computes from its counts: background fit, bump scan, peak
- * fit, significances. Knows nothing of the hidden truth. Positions are x = ln(m / 100 GeV) in [0, ln 10], in equal bins.
+ * fit, significances. Knows nothing of the hidden truth. Positions are x = ln(m / 100 GeV) in [0, ln 10], in equal
+ * bins.
  *
  * Model: counts are Poisson with mean exp(p0 + p1 y + p2 y^2) + S g_i, y = x - ln(10)/2 at bin centres, g the part of a
  * Gaussian peak in bin i. The log-likelihood carries weak constraints on p1 (about -slope, 0.6) and p2 (about 0, 0.3).
@@ -31,8 +32,8 @@ struct spar_bump {
 	double mu, z; /* z 0: nothing above the background anywhere in the range */
 };
 
-/*! Largest local significance among the scan's centres (every half bin, 120 to 900 GeV) in [mu_lo, mu_hi], the background
- *  held at its own fit. A range that holds no centre gives the nearest one. */
+/*! Largest local significance among the scan's centres (every half bin, 120 to 900 GeV) in [mu_lo, mu_hi], the
+ *  background held at its own fit. A range that holds no centre gives the nearest one. */
 struct spar_bump spar_spectrum_scan(const struct spar_spectrum *sp, double mu_lo, double mu_hi);
 
 struct spar_peak {
@@ -47,8 +48,9 @@ struct spar_peak spar_spectrum_fit(const struct spar_spectrum *sp, double start)
 /*! The same with the position fixed. */
 struct spar_peak spar_spectrum_fit_at(const struct spar_spectrum *sp, double mu);
 
-/*! Significance after the look-elsewhere effect in one channel: `h` is the width of the searched range, `resolution` the
- *  peak's, both in ln m (upcrossings of a Gaussian process; Gross and Vitells 2010). 0 when the probability is over half. */
+/*! Significance after the look-elsewhere effect in one channel: `h` is the width of the searched range, `resolution`
+ *  the peak's, both in ln m (upcrossings of a Gaussian process; Gross and Vitells 2010). 0 when the probability is
+ *  over half. */
 double spar_spectrum_global(double z, double h, double resolution);
 
 #endif

@@ -1,6 +1,6 @@
 /* world.h - what the collider is and what it hides: channels, triggers, beams and difficulties as tables; the hidden
- * particle as a function of (seed, difficulty); counts for a given luminosity. All numbers are of the project's own making
- * and are measured together: changing one changes every rate in spar-env-cern(1). */
+ * particle as a function of (seed, difficulty); counts for a given luminosity. All numbers are of the project's own
+ * making and are measured together: changing one changes every rate in spar-env-cern(1). */
 #ifndef SPAR_ENV_CERN_WORLD_H
 #define SPAR_ENV_CERN_WORLD_H
 
