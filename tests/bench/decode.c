@@ -1,0 +1,146 @@
+/* decode - tokens per second of the engine, sampling included: sequences that share a prompt of 350 tokens, 64 new tokens
+ * each, random weights in the shape of a 135M-parameter Llama (or --tiny). One JSON line per measurement.
+ *	decode [--tiny] [--threads N] [--kernel NAME] [--dtype float32|bfloat16] [N_SEQUENCES...]	(1 8 64)
+ */
+#include "base/opt.h"
+#include "base/philox.h"
+#include "model/engine.h"
+#include "model/sample.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_PROMPT 350
+#define N_NEW 64
+
+static const struct spar_config llama_135m = {
+    .n_layers = 30,
+    .hidden_size = 576,
+    .intermediate_size = 1536,
+    .vocab_size = 49152,
+    .n_heads = 9,
+    .n_kv_heads = 3,
+    .head_dim = 64,
+    .max_position = 2048,
+    .rms_norm_eps = 1e-5f,
+    .rope_theta = 100000,
+    .tie_word_embeddings = true,
+};
+
+static const struct spar_config tiny = {
+    .n_layers = 4,
+    .hidden_size = 128,
+    .intermediate_size = 384,
+    .vocab_size = 1024,
+    .n_heads = 4,
+    .n_kv_heads = 2,
+    .head_dim = 32,
+    .max_position = 2048,
+    .rms_norm_eps = 1e-5f,
+    .rope_theta = 10000,
+    .tie_word_embeddings = true,
+};
+
+/* In place of lib/model/model.c, which reads folders: small random weights, norms of one. */
+int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out,
+		     struct spar_err *err)
+{
+	(void)m, (void)base_only, (void)err;
+	uint32_t state = 1;
+	for (size_t i = 0; i < p->rows * (p->cols ? p->cols : 1); i++) {
+		state = state * 1664525 + 1013904223;
+		out[i] = p->cols ? ((float)(state >> 8) * 0x1p-23f - 1) * 0.05f : 1;
+	}
+	return 0;
+}
+
+/* Sample the next token of every sequence and append it. */
+static void extend(struct spar_seq **seqs, size_t n, const float *logits, size_t vocab, float *scratch, uint32_t step)
+{
+	const struct spar_sampling how = {.temperature = 1, .top_p = 1};
+#pragma omp parallel for schedule(static)
+	for (size_t i = 0; i < n; i++) {
+		struct spar_rng rng;
+		struct spar_sampled token = {0, 0, 0};
+		spar_rng_init(&rng, 1, "decode", 6);
+		spar_sample(logits + i * vocab, vocab, &how, spar_rng_uniform(&rng, (uint32_t)i, step, 0, 0),
+			    scratch + i * 2 * vocab, &token);
+		spar_seq_append(seqs[i], &token.id, 1);
+	}
+}
+
+static int measure(struct spar_engine *e, size_t vocab, size_t n, const char *dtype, struct spar_err *err)
+{
+	struct spar_seq **seqs = spar_calloc(n, sizeof *seqs);
+	float *logits = spar_malloc(n * vocab * sizeof *logits),
+	      *scratch = spar_malloc(2 * n * vocab * sizeof *scratch);
+	int32_t prompt[N_PROMPT];
+	for (size_t i = 0; i < N_PROMPT; i++)
+		prompt[i] = (int32_t)((i * 7919 + n) % vocab); /* another prompt for another n: nothing is cached */
+	for (size_t i = 0; i < n; i++) {
+		seqs[i] = spar_seq_new(e);
+		spar_seq_append(seqs[i], prompt, N_PROMPT);
+	}
+	double start = spar_clock_s();
+	int rc = spar_engine_run(e, seqs, n, logits, err);
+	double prompt_s = spar_clock_s() - start, steps_s = 0, fastest_s = 1e9;
+	for (uint32_t step = 0; rc == 0 && step < N_NEW; step++) {
+		start = spar_clock_s();
+		extend(seqs, n, logits, vocab, scratch, step);
+		rc = spar_engine_run(e, seqs, n, logits, err);
+		double step_s = spar_clock_s() - start;
+		steps_s += step_s;
+		fastest_s = step_s < fastest_s ? step_s : fastest_s;
+	}
+	struct spar_engine_stats stats;
+	spar_engine_stats(e, &stats);
+	if (rc == 0)
+		printf(
+		    "{\"bench\":\"decode\",\"kernel\":\"%s\",\"dtype\":\"%s\",\"sequences\":%zu,\"prompt_tokens_per_"
+		    "s\":%.0f,"
+		    "\"tokens_per_s\":%.0f,\"fastest_step_tokens_per_s\":%.0f,\"weight_bytes\":%zu,\"kv_bytes\":%zu}\n",
+		    stats.kernel, dtype, n, N_PROMPT / prompt_s, (double)n * N_NEW / steps_s, (double)n / fastest_s,
+		    stats.weight_bytes, stats.kv_bytes);
+	fflush(stdout);
+	for (size_t i = 0; i < n; i++)
+		spar_seq_free(seqs[i]);
+	free(seqs);
+	free(logits);
+	free(scratch);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	bool small = false;
+	int64_t threads = 0;
+	int dtype = 1;
+	const char *kernel = NULL;
+	static const char *const dtypes[] = {"float32", "bfloat16", NULL};
+	const struct spar_opt table[] = {
+	    SPAR_OPT_FLAG("tiny", 0, &small, "a model of 1M parameters"),
+	    SPAR_OPT_INT("threads", 't', &threads, 0, 4096, "N", "threads (0: all cores)"),
+	    SPAR_OPT_STR("kernel", 'k', &kernel, "NAME", "kernel (the best)"),
+	    SPAR_OPT_CHOICE("dtype", 'd', &dtype, dtypes, "TYPE", "float32 or bfloat16 (bfloat16)"),
+	    SPAR_OPT_END,
+	};
+	static const struct spar_usage usage = {"decode", "[options] [n_sequences...]", "Measures the engine."};
+	int rest = spar_opt_parse(&usage, table, argc, argv);
+	if (rest < 0)
+		return -1 - rest;
+	struct spar_model m = {.dir = "random", .config = small ? tiny : llama_135m};
+	struct spar_engine_opt opt = {.dtype = dtype ? SPAR_BF16 : SPAR_F32, .threads = (int)threads, .kernel = kernel};
+	struct spar_err err = {0};
+	struct spar_engine *e = NULL;
+	int rc = spar_engine_new(&e, &m, &opt, &err);
+	static char *standard[] = {"1", "8", "64", NULL};
+	for (char **arg = argv[rest] ? argv + rest : standard; rc == 0 && *arg; arg++) {
+		int64_t n = 0;
+		if (spar_parse_i64(*arg, 1, 4096, &n) < 0)
+			rc = spar_fail(&err, SPAR_USAGE, "%s: not a number of sequences", *arg);
+		else
+			rc = measure(e, m.config.vocab_size, (size_t)n, dtypes[dtype], &err);
+	}
+	spar_engine_free(e);
+	return rc < 0 ? spar_die("decode", &err) : 0;
+}
