@@ -269,6 +269,8 @@ END
 	run -2 --separate-stderr spar rollout --model=a --policy=b
 	run -2 --separate-stderr sample --force-ids='[1,"x"]' </dev/null
 	[ "$stderr" = "rollout: --force-ids: expected a JSON array of ids" ]
+	run -2 --separate-stderr sample --force-ids='[4096]' <<<'{"prompt":"x"}'
+	[ "$stderr" = "rollout: the model has no token 4096" ]
 	run -2 --separate-stderr sample --messages='.[' </dev/null
 	run -1 --separate-stderr spar rollout --model=nowhere </dev/null
 	[[ $stderr == "rollout: nowhere"* ]]

@@ -67,6 +67,15 @@ static int load_text(struct spar_sampler *s, const char *dir, struct spar_err *e
 	return rc < 0 ? rc : spar_chat_load(&s->chat, dir, &s->no_template, err);
 }
 
+static int check_forced(const struct spar_sampler *s, struct spar_err *err)
+{
+	size_t size = spar_tokenizer_size(s->tokenizer), vocab = s->model.config.vocab_size;
+	for (size_t i = 0; i < s->opt.n_forced; i++)
+		if ((size_t)s->opt.forced[i] >= (size < vocab ? size : vocab))
+			return spar_fail(err, SPAR_USAGE, "the model has no token %" PRId32, s->opt.forced[i]);
+	return 0;
+}
+
 static int make_engine(struct spar_sampler *s, struct spar_err *err)
 {
 	struct spar_engine_opt opt = {
@@ -96,7 +105,7 @@ int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *
 	s->has_model = true;
 	if (s->engine)
 		return spar_engine_reload(s->engine, &s->model, err);
-	if ((rc = load_text(s, s->model.base_dir, err)) < 0)
+	if ((rc = load_text(s, s->model.base_dir, err)) < 0 || (rc = check_forced(s, err)) < 0)
 		return rc;
 	return make_engine(s, err);
 }
@@ -450,15 +459,17 @@ static int hear(struct spar_sampler *s, bool wait, struct spar_err *err)
 
 /* ---- sampling ---- */
 
-/* log-softmax(logits / temperature)[id], as spar_sample gives it; temperature 1 when greedy. */
+/* log-softmax(logits / temperature)[id], as spar_sample gives it; temperature 1 when greedy. The largest logit's own term of
+ * the sum is 1. */
 static float logprob_of(const float *logits, size_t n, double temperature, int32_t id)
 {
-	double max = -HUGE_VAL, sum = 0, t = temperature > 0 ? temperature : 1;
+	double others = 0, t = temperature > 0 ? temperature : 1;
+	size_t best = 0;
+	for (size_t i = 1; i < n; i++)
+		best = logits[i] > logits[best] ? i : best;
 	for (size_t i = 0; i < n; i++)
-		max = logits[i] > max ? logits[i] : max;
-	for (size_t i = 0; i < n; i++)
-		sum += exp((logits[i] - max) / t);
-	return (float)((logits[id] - max) / t - log(sum));
+		others += i == best ? 0 : exp((logits[i] - logits[best]) / t);
+	return (float)((logits[id] - logits[best]) / t - log1p(others));
 }
 
 static void draw(const struct spar_sampler *s, struct row *row, float *scratch)
