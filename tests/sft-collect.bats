@@ -79,6 +79,13 @@ collect() { spar sft-collect --quiet "$@"; }
 	collect --episodes=3 | cmp - <(sed -E 's/,"prompt":"([^"\\]|\\.)*"//' "$SCRATCH/out")
 }
 
+@test "sft-collect: the first prompt of an episode is, byte for byte, the one that rollout makes" {
+	collect --episodes=6 --all --model="$TINY" | jq -c 'select(.step == 0).prompt' >"$SCRATCH/here"
+	spar env-cern --tasks=6 | spar rollout -q --dry-run --model="$TINY" --env='spar env-cern' | jq -c .prompt >"$SCRATCH/there"
+	[ "$(wc -l <"$SCRATCH/here")" = 6 ]
+	cmp "$SCRATCH/here" "$SCRATCH/there"
+}
+
 @test "sft-collect: other policies and difficulties; seeds of 64 bits" {
 	collect --policy=random --all --episodes=4 --difficulty=hard --seed=18446744073709551000 >"$SCRATCH/out"
 	[ "$(jq -r .difficulty "$SCRATCH/out" | sort -u)" = hard ]
