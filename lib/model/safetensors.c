@@ -547,11 +547,13 @@ static void write_header(struct spar_str *h, const struct spar_tensor_view *tens
 /* Floats go out as 16-bit numbers, a block at a time. */
 static void write_halves(FILE *f, const float *data, size_t n, enum spar_dtype dtype)
 {
-	uint16_t block[4096];
-	for (size_t i = 0; i < n;) {
-		size_t k = 0;
-		for (; k < sizeof block / sizeof *block && i < n; k++, i++)
-			block[k] = dtype == SPAR_BF16 ? spar_f32_to_bf16(data[i]) : spar_f32_to_f16(data[i]);
+	enum { BLOCK = 4096 };
+	uint16_t block[BLOCK] = {0};
+	for (size_t begin = 0; begin < n; begin += BLOCK) {
+		size_t k = n - begin < BLOCK ? n - begin : BLOCK;
+		for (size_t i = 0; i < k; i++)
+			block[i] =
+			    dtype == SPAR_BF16 ? spar_f32_to_bf16(data[begin + i]) : spar_f32_to_f16(data[begin + i]);
 		fwrite(block, sizeof *block, k, f);
 	}
 }

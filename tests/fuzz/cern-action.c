@@ -1,11 +1,7 @@
-/* cern-action.c - whatever a model writes is an action or a refusal, and costs what it should. Takes files on the command
- * line; with a fuzzer: clang -fsanitize=fuzzer -DFUZZER. */
-#include "base/file.h"
+/* cern-action.c - whatever a model writes is an action or a refusal, and costs what it should. */
 #include "env/action.h"
 #include "env/cern/cern.h"
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
@@ -19,17 +15,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	spar_str_release(&view);
 	return 0;
 }
-
-#ifndef FUZZER
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		struct spar_str file = SPAR_STR_INIT;
-		if (spar_file_read(argv[i], 1 << 24, &file, NULL) < 0)
-			return 1;
-		LLVMFuzzerTestOneInput((const uint8_t *)file.data, file.len);
-		spar_str_release(&file);
-	}
-	return 0;
-}
-#endif

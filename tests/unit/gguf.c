@@ -1,4 +1,4 @@
-/* GGUF: each type of tensor worked out by hand, the toy file (`gguf --write FILE` writes it: tests/data/toy.gguf), the
+/* GGUF: each type of tensor worked out by hand, the toy file (`gguf --write FILE` writes it, for other tests), the
  * same file cut off at every length, and what importing makes of it. */
 #include "model/gguf.h"
 #include "base/file.h"

@@ -174,7 +174,7 @@ static void round_trip(void)
 		CHECK_STR(spar_safetensors_meta(s, "quote"), "\"\\");
 		const struct spar_tensor_view *v = spar_safetensors_find(s, "all");
 		CHECK(v && v->n_elements == 6 && v->n_dims == 2 && v->shape[1] == 3 && v->dtype == types[k]);
-		CHECK(spar_tensor_view_f32(v, got, NULL) == 0);
+		CHECK(v && spar_tensor_view_f32(v, got, NULL) == 0);
 		for (size_t i = 0; i < 6; i++)
 			CHECK(got[i] == (k == 0   ? x[i]
 					 : k == 1 ? spar_bf16_to_f32(spar_f32_to_bf16(x[i]))
