@@ -77,14 +77,9 @@ static void complain(struct work *w, const struct arm *arm, const struct spar_pl
 /* An episode is judged as the rollout record it would make. */
 static int add_play(struct work *w, struct arm *arm, const struct item *item, const struct spar_play *p)
 {
+	const struct spar_str no_how = SPAR_STR_INIT;
 	spar_str_clear(&w->out);
-	spar_str_adds(&w->out, "{\"type\":\"rollout\",\"group\":");
-	spar_str_add_json(&w->out, item->task.id, strlen(item->task.id));
-	spar_str_addf(&w->out, ",\"sample\":%" PRId64 ",\"group_size\":%" PRId64 ",\"task\":", p->sample, w->size);
-	spar_str_add(&w->out, item->line.data, item->line.len);
-	spar_str_addc(&w->out, ',');
-	spar_play_json(p, &w->out);
-	spar_str_addc(&w->out, '}');
+	spar_play_record(p, w->size, -1, &item->line, &no_how, &w->out);
 	if (p->error)
 		complain(w, arm, p);
 	jv rollout = jv_parse_sized(w->out.data, (int)w->out.len);
@@ -193,33 +188,6 @@ static int read_all(struct work *w)
 
 /* ---- summary ---- */
 
-static void add_number(struct spar_str *out, const char *key, double v)
-{
-	spar_str_addf(out, ",\"%s\":", key);
-	spar_str_add_double(out, v);
-}
-
-static void add_interval(struct spar_str *out, const char *key, struct spar_interval ci)
-{
-	spar_str_addf(out, ",\"%s\":[", key);
-	spar_str_add_double(out, ci.lo);
-	spar_str_addc(out, ',');
-	spar_str_add_double(out, ci.hi);
-	spar_str_addc(out, ']');
-}
-
-static void add_figures(struct spar_str *out, const struct spar_figures *f)
-{
-	spar_str_addf(out, "\"tasks\":%zu,\"episodes\":%zu,\"failed\":%zu,\"unjudged\":%zu", f->tasks, f->episodes,
-		      f->failed, f->unjudged);
-	add_number(out, "success_rate", f->success_rate);
-	add_interval(out, "success_rate_ci", f->success_ci);
-	add_number(out, "mean_return", f->mean_return);
-	add_interval(out, "mean_return_ci", f->return_ci);
-	add_number(out, "mean_turns", f->mean_turns);
-	add_number(out, "invalid_action_share", f->invalid_share);
-}
-
 static void add_pass_at(struct spar_str *out, const struct work *w, const struct arm *arm)
 {
 	size_t n_tasks;
@@ -268,7 +236,7 @@ static void add_difficulties(struct work *w, const struct arm *arm, const struct
 			spar_str_addc(&w->out, ',');
 		spar_str_add_json(&w->out, names[i], strlen(names[i]));
 		spar_str_adds(&w->out, ":{");
-		add_figures(&w->out, &f);
+		spar_figures_json(&f, &w->out);
 		spar_str_addc(&w->out, '}');
 		if (!w->f.quiet)
 			show_figures("", names[i], &f);
@@ -291,7 +259,7 @@ static void add_arm(struct work *w, struct arm *arm, const struct spar_rng *rng)
 		spar_str_add_json(&w->out, arm->model, strlen(arm->model));
 		spar_str_addf(&w->out, ",\"hash\":\"%s\",", arm->hash);
 	}
-	add_figures(&w->out, &f);
+	spar_figures_json(&f, &w->out);
 	if (w->n_ks)
 		add_pass_at(&w->out, w, arm);
 	add_difficulties(w, arm, rng);
@@ -302,11 +270,8 @@ static void add_delta(struct work *w, const struct spar_rng *rng)
 {
 	struct spar_delta d;
 	spar_outcomes_compare(&d, &w->arms[0].outcomes, &w->arms[1].outcomes, rng);
-	spar_str_addf(&w->out, ",\"delta_vs_original\":{\"tasks\":%zu", d.tasks);
-	add_number(&w->out, "success_rate", d.success_rate);
-	add_interval(&w->out, "success_rate_ci", d.success_ci);
-	add_number(&w->out, "mean_return", d.mean_return);
-	add_interval(&w->out, "mean_return_ci", d.return_ci);
+	spar_str_adds(&w->out, ",\"delta_vs_original\":{");
+	spar_delta_json(&d, &w->out);
 	spar_str_addc(&w->out, '}');
 	if (!w->f.quiet)
 		fprintf(stderr, "%-20s %-10s %8zu  %+.3f [%+.3f, %+.3f]%6s %+.3f  [%+.3f, %+.3f]\n",

@@ -45,7 +45,7 @@ struct work {
 	struct spar_progress progress;
 	struct spar_task_ids seen;
 	struct group *first, **last;
-	struct spar_str out;
+	struct spar_str out, how;
 	int32_t *forced;
 	int64_t step, version;        /* batches so far; version -1: a plain model */
 	int64_t n_groups, n_rollouts; /* of this batch */
@@ -83,31 +83,19 @@ static void drop_first_group(struct work *w)
 
 /* ---- writing ---- */
 
-static void add_how(struct work *w, struct spar_str *out)
+/* Where samples come from and how they are drawn: the same for a whole batch. */
+static void describe(struct work *w)
 {
 	const char *path = w->policy_dir ? w->policy_dir : w->opt.model;
+	struct spar_str *out = &w->how;
+	spar_str_clear(out);
 	spar_str_adds(out, "\"policy\":{\"path\":");
 	spar_str_add_json(out, path, strlen(path));
 	if (w->version >= 0)
 		spar_str_addf(out, ",\"version\":%" PRId64, w->version);
 	spar_str_addf(out, ",\"hash\":\"%s\"},", spar_sampler_hash(w->sampler));
 	spar_sampler_json(w->sampler, out);
-}
-
-static void add_rollout(struct work *w, const struct group *g, const struct spar_play *p, struct spar_str *out)
-{
-	spar_str_adds(out, "{\"type\":\"rollout\",\"group\":");
-	spar_str_add_json(out, g->task.id, strlen(g->task.id));
-	spar_str_addf(out, ",\"sample\":%" PRId64 ",\"group_size\":%" PRId64, p->sample, g->size);
-	if (w->batch)
-		spar_str_addf(out, ",\"step\":%" PRId64, w->step);
-	spar_str_adds(out, ",\"task\":");
-	spar_str_add(out, g->line.data, g->line.len);
 	spar_str_addc(out, ',');
-	add_how(w, out);
-	spar_str_addc(out, ',');
-	spar_play_json(p, out);
-	spar_str_addc(out, '}');
 }
 
 /* What --into puts into the record: the last completion's text first, as that is what is mostly wanted. */
@@ -117,8 +105,7 @@ static void add_sampled(struct work *w, const struct spar_play *p, struct spar_s
 	spar_str_adds(out, "{\"completion\":");
 	spar_str_add_json(out, text->data, text->len);
 	spar_str_addc(out, ',');
-	add_how(w, out);
-	spar_str_addc(out, ',');
+	spar_str_add(out, w->how.data, w->how.len);
 	spar_play_json(p, out);
 	spar_str_addc(out, '}');
 }
@@ -146,7 +133,7 @@ static int put_play(struct work *w, struct group *g, const struct spar_play *p)
 		return 0;
 	}
 	spar_str_clear(&w->out);
-	add_rollout(w, g, p, &w->out);
+	spar_play_record(p, g->size, w->batch ? w->step : -1, &g->line, &w->how, &w->out);
 	return spar_filter_put_line(&w->f, w->out.data, w->out.len);
 }
 
@@ -331,12 +318,15 @@ static int begin_batch(struct work *w)
 	int64_t version;
 	if (w->max_steps && w->step >= w->max_steps)
 		return 0;
-	if (!w->policy)
+	if (!w->policy) {
+		describe(w);
 		return 1;
+	}
 	int rc = spar_policy_wait(w->policy, w->step - w->lag, w->policy_timeout_s, &version, &path, &w->f.err);
 	if (rc > 0 && version != w->version && open_model(w, path) < 0)
 		rc = -(int)w->f.err.code;
 	w->version = version;
+	describe(w);
 	free(path);
 	return rc;
 }
@@ -488,6 +478,7 @@ static int finish(struct work *w, int rc)
 	spar_policy_close(w->policy);
 	spar_task_ids_clear(&w->seen);
 	spar_str_release(&w->out);
+	spar_str_release(&w->how);
 	free(w->forced);
 	rc = spar_filter_finish(&w->f, rc);
 	if (w->n_failed)
@@ -501,7 +492,8 @@ int main(int argc, char **argv)
 	struct work w = {.f = SPAR_FILTER_INIT("rollout"),
 			 .opt = SPAR_SAMPLER_DEFAULTS,
 			 .policy_timeout_s = 3600,
-			 .out = SPAR_STR_INIT};
+			 .out = SPAR_STR_INIT,
+			 .how = SPAR_STR_INIT};
 	const struct spar_opt table[] = {
 	    SPAR_OPT_GROUP("what is sampled"),
 	    SPAR_OPT_STR("model", 'm', &w.opt.model, "DIR", "model folder, also a PEFT adapter"),

@@ -341,3 +341,41 @@ const char **spar_outcomes_difficulties(const struct spar_outcomes *o, size_t *n
 			names[(*n)++] = names[i];
 	return names;
 }
+
+/* ---- JSON ---- */
+
+static void add_number(struct spar_str *out, const char *key, double v)
+{
+	spar_str_addf(out, ",\"%s\":", key);
+	spar_str_add_double(out, v);
+}
+
+static void add_interval(struct spar_str *out, const char *key, struct spar_interval ci)
+{
+	spar_str_addf(out, ",\"%s\":[", key);
+	spar_str_add_double(out, ci.lo);
+	spar_str_addc(out, ',');
+	spar_str_add_double(out, ci.hi);
+	spar_str_addc(out, ']');
+}
+
+void spar_figures_json(const struct spar_figures *f, struct spar_str *out)
+{
+	spar_str_addf(out, "\"tasks\":%zu,\"episodes\":%zu,\"failed\":%zu,\"unjudged\":%zu", f->tasks, f->episodes,
+		      f->failed, f->unjudged);
+	add_number(out, "success_rate", f->success_rate);
+	add_interval(out, "success_rate_ci", f->success_ci);
+	add_number(out, "mean_return", f->mean_return);
+	add_interval(out, "mean_return_ci", f->return_ci);
+	add_number(out, "mean_turns", f->mean_turns);
+	add_number(out, "invalid_action_share", f->invalid_share);
+}
+
+void spar_delta_json(const struct spar_delta *d, struct spar_str *out)
+{
+	spar_str_addf(out, "\"tasks\":%zu", d->tasks);
+	add_number(out, "success_rate", d->success_rate);
+	add_interval(out, "success_rate_ci", d->success_ci);
+	add_number(out, "mean_return", d->mean_return);
+	add_interval(out, "mean_return_ci", d->return_ci);
+}

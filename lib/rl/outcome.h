@@ -77,6 +77,10 @@ struct spar_delta {
 void spar_outcomes_compare(struct spar_delta *d, const struct spar_outcomes *a, const struct spar_outcomes *b,
 			   const struct spar_rng *rng);
 
+/*! Append the members of a summary's figures (spar-records(5)), without braces around. */
+void spar_figures_json(const struct spar_figures *f, struct spar_str *out);
+void spar_delta_json(const struct spar_delta *d, struct spar_str *out);
+
 /*! The difficulties that occur, sorted; the names are borrowed, the array is the caller's to free. */
 const char **spar_outcomes_difficulties(const struct spar_outcomes *o, size_t *n);
 

@@ -153,3 +153,19 @@ void spar_play_json(const struct spar_play *p, struct spar_str *out)
 		spar_str_add_json(out, p->error, strlen(p->error));
 	}
 }
+
+void spar_play_record(const struct spar_play *p, int64_t group_size, int64_t step, const struct spar_str *line,
+		      const struct spar_str *how, struct spar_str *out)
+{
+	spar_str_adds(out, "{\"type\":\"rollout\",\"group\":");
+	spar_str_add_json(out, p->task->id, strlen(p->task->id));
+	spar_str_addf(out, ",\"sample\":%" PRId64 ",\"group_size\":%" PRId64, p->sample, group_size);
+	if (step >= 0)
+		spar_str_addf(out, ",\"step\":%" PRId64, step);
+	spar_str_adds(out, ",\"task\":");
+	spar_str_add(out, line->data, line->len);
+	spar_str_addc(out, ',');
+	spar_str_add(out, how->data, how->len);
+	spar_play_json(p, out);
+	spar_str_addc(out, '}');
+}

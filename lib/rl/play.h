@@ -40,6 +40,11 @@ struct spar_play_turn *spar_play_turn(struct spar_play *p, size_t most, bool cut
 /*! Text of the last completion, "" if there is none. */
 const struct spar_str *spar_play_text(const struct spar_play *p);
 
+/*! Append the whole `rollout` record. `line` is the task's record, `how` the members "policy" and "sampling" each with a comma
+ *  behind it (or nothing); step -1: there are no batches. */
+void spar_play_record(const struct spar_play *p, int64_t group_size, int64_t step, const struct spar_str *line,
+		      const struct spar_str *how, struct spar_str *out);
+
 /*! Append the members "turns", "env" and, of a failed episode, "error" (spar-records(5)), without braces around. */
 void spar_play_json(const struct spar_play *p, struct spar_str *out);
 

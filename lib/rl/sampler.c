@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define HELD_PER_SLOT 4
-#define LOSSES_MAX 3 /* environments lost in a row before giving up */
+#define PARALLEL_MIN ((size_t)1 << 18) /* logits of a step that are worth waking other threads for */
+#define LOSSES_MAX 3                   /* environments lost in a row before giving up */
 
 const char *const spar_sampler_dtypes[] = {"float32", "bfloat16", NULL};
 const char *const spar_sampler_devices[] = {"cpu", NULL};
@@ -485,6 +486,22 @@ static void draw(const struct spar_sampler *s, struct row *row, float *scratch)
 	}
 }
 
+/* A row whose episode has just been put back to its start has lost its sequence. */
+static bool is_row_alive(const struct spar_sampler *s, size_t i)
+{
+	return s->rows[i].slot->seq == s->seqs[i];
+}
+
+static void draw_rows(struct spar_sampler *s, size_t n)
+{
+	size_t vocab = s->model.config.vocab_size;
+	bool worth_it = n * vocab >= PARALLEL_MIN;
+#pragma omp parallel for num_threads(s->threads) schedule(dynamic) if (worth_it)
+	for (size_t i = 0; i < n; i++)
+		if (is_row_alive(s, i))
+			draw(s, &s->rows[i], s->scratch + (size_t)omp_get_thread_num() * 2 * vocab);
+}
+
 /* The end token is a part of the ids, not of the text. */
 static int end_turn(struct spar_sampler *s, struct slot *slot, enum spar_finish finish, struct spar_err *err)
 {
@@ -567,13 +584,9 @@ int spar_sampler_step(struct spar_sampler *s, struct spar_err *err)
 		return s->next != NULL;
 	if ((rc = run_rows(s, &n, err)) < 0 || (rc = hear(s, s->lockstep || !n, err)) < 0)
 		return rc;
-#pragma omp parallel for num_threads(s->threads) schedule(dynamic)
-	for (size_t i = 0; i < n; i++)
-		if (s->rows[i].slot->seq == s->seqs[i])
-			draw(s, &s->rows[i],
-			     s->scratch + (size_t)omp_get_thread_num() * 2 * s->model.config.vocab_size);
+	draw_rows(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		if (s->rows[i].slot->seq == s->seqs[i])
+		if (is_row_alive(s, i))
 			rc = accept(s, &s->rows[i], err);
 	return rc < 0 ? rc : 1;
 }
