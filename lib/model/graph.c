@@ -1,6 +1,4 @@
-/* graph.c - see graph.h. The formulas are the engine's; here they are recorded for the backward pass. */
 #include "model/graph.h"
-
 #include "base/philox.h"
 #include "tensor/tensor.h"
 #include <math.h>
@@ -8,255 +6,258 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_CHUNK_BYTES ((size_t)64 << 20) /* of logits alive at a time */
-
-/* What is trained: a parameter, or one half of an adapter. */
-struct trained {
-	char name[112];
-	struct spar_tensor *w, *m, *v; /* kept; float32; m and v appear with the first step */
-};
-
-/* A parameter of the model. A linear one may carry an adapter: y = x W' + scale * (x A') B'. */
-struct weight {
-	struct spar_param param;
-	struct spar_tensor *w;     /* kept; float32, or bfloat16 if it is frozen and the products are taken in it */
-	struct spar_tensor *a, *b; /* borrowed from `trained`; NULL: no adapter here */
-	bool is_trained;
+/* y = x w^T + bias (+ scale * dropout(x) a^T b^T) */
+struct linear {
+	struct spar_tensor *w, *bias, *a, *b; /* bias, a, b: may be NULL */
 };
 
 struct layer {
-	struct weight *norm1, *q, *k, *v, *o, *norm2, *gate, *up, *down;
+	struct spar_tensor *attention_norm, *mlp_norm;
+	struct linear q, k, v, o, gate, up, down;
+};
+
+struct trained {
+	char name[128];
+	struct spar_tensor *w, *moment1, *moment2;
+	bool decays;
 };
 
 struct spar_graph {
 	const struct spar_model *model;
-	struct spar_config config;
-	char device[32];
-	bool bf16, frozen, has_lora;
-	struct spar_lora_config lora;
-	uint64_t seed, dropout_key; /* the key counts up with every mask drawn */
-	size_t vocab_limit;
+	struct spar_device device;
+	enum spar_tensor_type type; /* of matrix products */
+	bool frozen;
+	size_t vocab; /* logits there are: below the vocabulary limit */
+	uint64_t seed;
+	struct {
+		uint64_t step, forwards;
+	} draw;                        /* what dropout is a function of, with the seed */
+	struct spar_lora_config *lora; /* NULL: none */
 
-	struct weight *weights;
-	size_t n_weights;
+	struct spar_scope *own; /* weights and moments */
+	struct spar_param *params;
+	size_t n_params;
+	struct spar_tensor *embed, *norm, *head;
 	struct layer *layers;
-	struct weight *embed, *norm, *head; /* head == embed when tied */
 	struct trained *trained;
 	size_t n_trained;
 
-	/* of the last TRAIN forward */
-	struct spar_scope *scope;
-	struct spar_tensor *hidden; /* (n_targets, hidden_size), recorded */
-	int32_t *target_id;
+	/* the last TRAIN forward */
+	struct spar_scope *run;
+	struct spar_tensor *hidden; /* (n_targets, hidden size) */
+	int32_t *target_ids;
 	size_t n_targets;
 	double temperature;
 };
 
-/* ---- construction ---- */
+/* ---- weights ---- */
 
-static struct weight *find_weight(struct spar_graph *g, const char *name)
+/* Where a parameter of a layer lives: its module's name and its place in struct layer. */
+static const struct {
+	const char *module;
+	size_t offset;
+} homes[] = {
+    {"input_layernorm", offsetof(struct layer, attention_norm)},
+    {"post_attention_layernorm", offsetof(struct layer, mlp_norm)},
+    {"self_attn.q_proj", offsetof(struct layer, q)},
+    {"self_attn.k_proj", offsetof(struct layer, k)},
+    {"self_attn.v_proj", offsetof(struct layer, v)},
+    {"self_attn.o_proj", offsetof(struct layer, o)},
+    {"mlp.gate_proj", offsetof(struct layer, gate)},
+    {"mlp.up_proj", offsetof(struct layer, up)},
+    {"mlp.down_proj", offsetof(struct layer, down)},
+};
+
+/* Length of the module's name in a parameter's: all before ".weight" or ".bias". */
+static size_t module_length(const char *name)
 {
-	for (size_t i = 0; i < g->n_weights; i++)
-		if (!strcmp(g->weights[i].param.name, name))
-			return &g->weights[i];
+	const char *dot = strrchr(name, '.');
+	return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+static void *home(struct spar_graph *g, const struct spar_param *p)
+{
+	size_t n = module_length(p->name);
+	for (size_t i = 0; p->layer >= 0 && i < sizeof homes / sizeof *homes; i++) {
+		size_t m = strlen(homes[i].module);
+		if (n > m && p->name[n - m - 1] == '.' && strncmp(p->name + n - m, homes[i].module, m) == 0)
+			return (char *)&g->layers[p->layer] + homes[i].offset;
+	}
 	return NULL;
 }
 
-static struct weight *layer_weight(struct spar_graph *g, size_t layer, const char *module)
+static struct spar_tensor **slot(struct spar_graph *g, const struct spar_param *p)
 {
-	char name[96];
-	snprintf(name, sizeof name, "model.layers.%zu.%s.weight", layer, module);
-	return find_weight(g, name);
-}
-
-static void name_weights(struct spar_graph *g)
-{
-	g->embed = find_weight(g, "model.embed_tokens.weight");
-	g->norm = find_weight(g, "model.norm.weight");
-	g->head = g->config.tie_word_embeddings ? g->embed : find_weight(g, "lm_head.weight");
-	for (size_t l = 0; l < g->config.n_layers; l++) {
-		struct layer *y = &g->layers[l];
-		y->norm1 = layer_weight(g, l, "input_layernorm");
-		y->q = layer_weight(g, l, "self_attn.q_proj");
-		y->k = layer_weight(g, l, "self_attn.k_proj");
-		y->v = layer_weight(g, l, "self_attn.v_proj");
-		y->o = layer_weight(g, l, "self_attn.o_proj");
-		y->norm2 = layer_weight(g, l, "post_attention_layernorm");
-		y->gate = layer_weight(g, l, "mlp.gate_proj");
-		y->up = layer_weight(g, l, "mlp.up_proj");
-		y->down = layer_weight(g, l, "mlp.down_proj");
+	void *at = home(g, p);
+	switch (p->kind) {
+	case SPAR_PARAM_EMBED:
+		return &g->embed;
+	case SPAR_PARAM_HEAD:
+		return &g->head;
+	case SPAR_PARAM_NORM:
+		return p->layer < 0 ? &g->norm : at;
+	case SPAR_PARAM_LINEAR:
+		return at ? &((struct linear *)at)->w : NULL;
+	case SPAR_PARAM_BIAS:
+		return at ? &((struct linear *)at)->bias : NULL;
 	}
+	return NULL;
 }
 
-static size_t param_elements(const struct spar_param *p)
-{
-	return p->rows * (p->cols ? p->cols : 1);
-}
-
-static struct spar_tensor *host_matrix(struct spar_scope *s, const float *data, size_t rows, size_t cols)
-{
-	int64_t shape[2] = {(int64_t)rows, (int64_t)cols};
-	return spar_tensor_f32(s, data, cols ? 2 : 1, shape);
-}
-
-static struct spar_tensor *add_trained(struct spar_graph *g, struct spar_scope *s, const char *name,
-				       struct spar_tensor *value)
+/* From here on w is trained: it gathers a gradient and has moments. */
+static void train(struct spar_graph *g, struct spar_tensor *w, bool decays, const char *name, size_t n_name,
+		  const char *suffix)
 {
 	struct trained *t = &g->trained[g->n_trained++];
-	snprintf(t->name, sizeof t->name, "%s", name);
-	t->w = spar_tensor_param(s, value);
-	return t->w;
+	size_t shape[] = {spar_tensor_elements(w)};
+	*t = (struct trained){.w = w, .decays = decays};
+	snprintf(t->name, sizeof t->name, "%.*s%s", (int)n_name, name, suffix);
+	t->moment1 = spar_tensor_zeros(g->own, SPAR_TENSOR_F32, 1, shape);
+	t->moment2 = spar_tensor_zeros(g->own, SPAR_TENSOR_F32, 1, shape);
+	spar_tensor_require_grad(g->own, w);
 }
 
-/* One parameter: trained, or frozen in the dtype it is used in. */
-static int load_weight(struct spar_graph *g, struct weight *w, bool base_only, float *buffer, struct spar_err *err)
+/* A parameter of the model, `values` in float32. A frozen matrix is kept in the type of the products only. */
+static int place(struct spar_graph *g, const struct spar_param *p, const float *values, struct spar_err *err)
 {
-	int rc = spar_model_fetch(g->model, &w->param, base_only, buffer, err);
-	if (rc < 0)
-		return rc;
-	struct spar_scope *s = spar_scope_new(g->device, false);
-	struct spar_tensor *value = host_matrix(s, buffer, w->param.rows, w->param.cols);
-	w->is_trained = !g->frozen && !g->has_lora;
-	if (w->is_trained)
-		w->w = add_trained(g, s, w->param.name, value);
-	else if (g->bf16 && w->param.kind == SPAR_PARAM_LINEAR)
-		w->w = spar_tensor_keep_bf16(s, value);
-	else
-		w->w = spar_tensor_keep(value);
-	rc = spar_scope_check(s, err);
-	spar_scope_free(s);
-	return rc;
-}
-
-static void module_name(const struct spar_param *p, char *out, size_t size)
-{
-	snprintf(out, size, "%.*s", (int)(strlen(p->name) - strlen(".weight")), p->name);
-}
-
-/* A is Kaiming-uniform with a = sqrt(5), that is uniform in +-1/sqrt(in), and B is zero, as PEFT starts them; an adapter
- * that is continued brings its own. */
-static int fill_adapter(const struct spar_graph *g, const struct spar_param *p, float *a, float *b,
-			struct spar_err *err)
-{
-	char module[96], name[192];
-	size_t r = (size_t)g->lora.r;
-	module_name(p, module, sizeof module);
-	if (g->model->has_adapter) {
-		for (int half = 0; half < 2; half++) {
-			snprintf(name, sizeof name, "base_model.model.%s.lora_%c.weight", module, half ? 'B' : 'A');
-			const struct spar_tensor_view *view = spar_safetensors_find(g->model->adapter, name);
-			if (!view || view->n_elements != (half ? p->rows * r : r * p->cols))
-				return spar_fail(err, SPAR_INPUT, "%s: %s is missing or has another rank than --lora",
-						 g->model->dir, name);
-			int rc = spar_tensor_view_f32(view, half ? b : a, err);
-			if (rc < 0)
-				return rc;
-		}
-		return 0;
+	struct spar_tensor **at = slot(g, p);
+	if (!at)
+		return spar_fail(err, SPAR_INPUT, "%s: the training graph has no place for this weight", p->name);
+	size_t shape[] = {p->rows, p->cols};
+	struct spar_tensor *w = spar_tensor_from_f32(g->own, values, p->cols ? 2 : 1, shape);
+	if (!g->frozen && !g->lora) {
+		train(g, w, p->cols > 0, p->name, strlen(p->name), "");
+	} else if (g->type != SPAR_TENSOR_F32 && (p->kind == SPAR_PARAM_LINEAR || p->kind == SPAR_PARAM_BIAS)) {
+		struct spar_tensor *whole = w;
+		w = spar_tensor_to(g->own, whole, g->type);
+		spar_tensor_drop(whole);
 	}
-	struct spar_rng rng;
-	spar_rng_init(&rng, g->seed, p->name, strlen(p->name));
-	double bound = 1 / sqrt((double)p->cols);
-	for (size_t i = 0; i < r * p->cols; i++)
-		a[i] = (float)((2 * spar_rng_uniform(&rng, (uint32_t)i, 0, 0, 0) - 1) * bound);
-	memset(b, 0, p->rows * r * sizeof *b);
+	*at = w;
 	return 0;
 }
 
-static int add_adapter(struct spar_graph *g, struct weight *w, struct spar_err *err)
+/* ---- LoRA ---- */
+
+static bool has_adapter(const struct spar_graph *g, const struct spar_param *p)
 {
-	const struct spar_param *p = &w->param;
-	size_t r = (size_t)g->lora.r;
-	char module[96], name[112];
-	float *a = spar_malloc(r * p->cols * sizeof *a), *b = spar_malloc(p->rows * r * sizeof *b);
-	struct spar_scope *s = spar_scope_new(g->device, false);
-	int rc = fill_adapter(g, p, a, b, err);
+	return g->lora && p->kind == SPAR_PARAM_LINEAR && p->layer >= 0 && spar_lora_hits(g->lora, p->name);
+}
+
+/* An adapter on an adapter goes on with what is there; targets that name nothing give way to all linear layers. */
+static void choose_lora(struct spar_graph *g, const struct spar_graph_opt *opt)
+{
+	g->lora = spar_calloc(1, sizeof *g->lora);
+	spar_lora_copy(g->lora, g->model->has_adapter ? &g->model->lora : opt->lora);
+	g->lora->dropout = opt->lora->dropout;
+	size_t hits = 0;
+	for (size_t i = 0; i < g->n_params; i++)
+		hits += has_adapter(g, &g->params[i]);
+	if (hits == 0)
+		g->lora->all_linear = true;
+}
+
+/* A as PEFT starts it: Kaiming uniform with a = sqrt(5), that is U(-1/sqrt(in), 1/sqrt(in)). */
+static void draw_a(const struct spar_graph *g, const struct spar_param *p, float *a, size_t n)
+{
+	struct spar_rng rng;
+	spar_rng_init(&rng, g->seed, p->name, module_length(p->name));
+	for (size_t i = 0; i < n; i++)
+		a[i] = (float)((2 * spar_rng_uniform(&rng, (uint32_t)i, 0, 0, 0) - 1) / sqrt((double)p->cols));
+}
+
+static int stored_factor(const struct spar_graph *g, const struct spar_param *p, const char *which, float *out,
+			 struct spar_err *err)
+{
+	char name[160];
+	snprintf(name, sizeof name, "base_model.model.%.*s.%s.weight", (int)module_length(p->name), p->name, which);
+	const struct spar_tensor_view *view = spar_safetensors_find(g->model->adapter, name);
+	if (!view)
+		return spar_fail(err, SPAR_INPUT, "%s: the adapter has no %s", g->model->dir, name);
+	return spar_tensor_view_f32(view, out, err);
+}
+
+static int add_adapter(struct spar_graph *g, const struct spar_param *p, struct spar_err *err)
+{
+	struct linear *l = home(g, p);
+	size_t r = (size_t)g->lora->r, a_shape[] = {r, p->cols}, b_shape[] = {p->rows, r}, n = module_length(p->name);
+	float *a = spar_calloc(r * p->cols, sizeof *a), *b = spar_calloc(p->rows * r, sizeof *b);
+	int rc = 0;
+	if (!g->model->has_adapter)
+		draw_a(g, p, a, r * p->cols);
+	else if ((rc = stored_factor(g, p, "lora_A", a, err)) == 0)
+		rc = stored_factor(g, p, "lora_B", b, err);
 	if (rc == 0) {
-		module_name(p, module, sizeof module);
-		snprintf(name, sizeof name, "%s.lora_A", module);
-		w->a = add_trained(g, s, name, host_matrix(s, a, r, p->cols));
-		snprintf(name, sizeof name, "%s.lora_B", module);
-		w->b = add_trained(g, s, name, host_matrix(s, b, p->rows, r));
-		rc = spar_scope_check(s, err);
+		l->a = spar_tensor_from_f32(g->own, a, 2, a_shape);
+		l->b = spar_tensor_from_f32(g->own, b, 2, b_shape);
+		train(g, l->a, true, p->name, n, ".lora_A");
+		train(g, l->b, true, p->name, n, ".lora_B");
 	}
-	spar_scope_free(s);
 	free(a);
 	free(b);
 	return rc;
 }
 
-/* If none of the targets exists in this model, all linear layers are adapted. */
-static void settle_targets(struct spar_graph *g)
-{
-	for (size_t i = 0; i < g->n_weights; i++)
-		if (g->weights[i].param.kind == SPAR_PARAM_LINEAR && spar_lora_hits(&g->lora, g->weights[i].param.name))
-			return;
-	g->lora.all_linear = true;
-}
+/* ---- making a graph ---- */
 
-static int load_all(struct spar_graph *g, struct spar_err *err)
+static int load_weights(struct spar_graph *g, struct spar_err *err)
 {
-	size_t largest = 0;
-	for (size_t i = 0; i < g->n_weights; i++)
-		if (param_elements(&g->weights[i].param) > largest)
-			largest = param_elements(&g->weights[i].param);
-	float *buffer = spar_malloc(largest * sizeof *buffer);
 	int rc = 0;
-	for (size_t i = 0; i < g->n_weights && rc == 0; i++) {
-		struct weight *w = &g->weights[i];
-		rc = load_weight(g, w, g->has_lora, buffer, err);
-		if (rc == 0 && g->has_lora && w->param.kind == SPAR_PARAM_LINEAR &&
-		    spar_lora_hits(&g->lora, w->param.name))
-			rc = add_adapter(g, w, err);
+	for (size_t i = 0; i < g->n_params && rc == 0; i++) {
+		const struct spar_param *p = &g->params[i];
+		float *values = malloc(spar_param_elements(p) * sizeof *values);
+		if (!values)
+			return spar_fail(err, SPAR_FAIL, "%s: out of memory", p->name);
+		rc = spar_model_fetch(g->model, p, g->lora != NULL, values, err);
+		if (rc == 0)
+			rc = place(g, p, values, err);
+		if (rc == 0 && has_adapter(g, p))
+			rc = add_adapter(g, p, err);
+		free(values);
 	}
-	free(buffer);
 	return rc;
 }
 
 int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const struct spar_graph_opt *opt,
 		   struct spar_err *err)
 {
-	*out = NULL;
-	int rc = spar_tensor_setup(opt->device ? opt->device : "cpu", opt->threads, err);
-	if (rc < 0)
-		return rc;
+	const struct spar_config *c = &m->config;
 	struct spar_graph *g = spar_calloc(1, sizeof *g);
+	*out = NULL;
 	g->model = m;
-	g->config = m->config;
-	snprintf(g->device, sizeof g->device, "%s", opt->device ? opt->device : "cpu");
-	g->bf16 = opt->dtype == SPAR_BF16;
+	g->type = opt->dtype == SPAR_BF16 ? SPAR_TENSOR_BF16 : SPAR_TENSOR_F32;
 	g->frozen = opt->frozen;
 	g->seed = opt->seed;
-	g->vocab_limit = opt->vocab_limit;
-	struct spar_param *params = spar_config_params(&g->config, &g->n_weights);
-	g->weights = spar_calloc(g->n_weights, sizeof *g->weights);
-	for (size_t i = 0; i < g->n_weights; i++)
-		g->weights[i].param = params[i];
-	free(params);
-	g->layers = spar_calloc(g->config.n_layers, sizeof *g->layers);
-	g->trained = spar_calloc(2 * g->n_weights, sizeof *g->trained);
-	name_weights(g);
-	if (opt->lora && !opt->frozen) {
-		g->has_lora = true;
-		spar_lora_copy(&g->lora, opt->lora);
-		settle_targets(g);
-	}
-	rc = load_all(g, err);
-	if (rc < 0) {
-		spar_graph_free(g);
-		return rc;
-	}
+	g->vocab = opt->vocab_limit && opt->vocab_limit < c->vocab_size ? opt->vocab_limit : c->vocab_size;
+	int rc = spar_tensor_start(opt->threads, err);
+	if (rc == 0)
+		rc = spar_device_parse(&g->device, opt->device ? opt->device : "cpu", err);
+	if (rc < 0)
+		goto fail;
+	g->own = spar_scope_new(g->device, false);
+	g->layers = spar_calloc(c->n_layers, sizeof *g->layers);
+	g->params = spar_config_params(c, &g->n_params);
+	g->trained = spar_calloc(2 * g->n_params, sizeof *g->trained);
+	if (opt->lora && !opt->frozen)
+		choose_lora(g, opt);
+	if ((rc = load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
+		goto fail;
+	if (!g->head)
+		g->head = g->embed;
 	*out = g;
 	return 0;
+fail:
+	spar_graph_free(g);
+	return rc;
 }
 
-static void drop_activations(struct spar_graph *g)
+/* Let go of the last TRAIN forward. */
+static void forget(struct spar_graph *g)
 {
-	spar_scope_free(g->scope);
-	g->scope = NULL;
+	spar_scope_free(g->run);
+	free(g->target_ids);
+	g->run = NULL;
 	g->hidden = NULL;
-	free(g->target_id);
-	g->target_id = NULL;
+	g->target_ids = NULL;
 	g->n_targets = 0;
 }
 
@@ -264,301 +265,317 @@ void spar_graph_free(struct spar_graph *g)
 {
 	if (!g)
 		return;
-	drop_activations(g);
-	for (size_t i = 0; i < g->n_weights; i++)
-		if (!g->weights[i].is_trained)
-			spar_tensor_free(g->weights[i].w);
-	for (size_t i = 0; i < g->n_trained; i++) {
-		spar_tensor_free(g->trained[i].w);
-		spar_tensor_free(g->trained[i].m);
-		spar_tensor_free(g->trained[i].v);
-	}
-	if (g->has_lora)
-		spar_lora_release(&g->lora);
-	free(g->trained);
+	forget(g);
+	spar_scope_free(g->own);
+	free(g->params);
 	free(g->layers);
-	free(g->weights);
+	free(g->trained);
+	if (g->lora)
+		spar_lora_release(g->lora);
+	free(g->lora);
 	free(g);
 }
 
 /* ---- forward ---- */
 
 /* What the layers of one forward share. */
-struct pass {
-	struct spar_graph *g;
-	struct spar_scope *s;
-	const struct spar_pack *pack;
-	struct spar_tensor *cos, *sin; /* (n_nodes, 1, head_dim / 2) */
-	int64_t *sizes;                /* (n_segments) */
-	bool adapter, dropout;
+struct batch {
+	const struct spar_graph *g;
+	struct spar_tensor *cos, *sin;   /* (n_nodes, head_dim / 2) */
+	struct spar_tensor *target_rows; /* (n_targets) nodes */
+	const struct spar_tree *tree;
+	bool adapt, drop;
 };
 
-static void make_rotary(struct pass *p)
+static struct spar_tensor *linear(const struct batch *b, struct spar_scope *s, const struct linear *l,
+				  struct spar_tensor *x)
 {
-	size_t n = p->pack->n_nodes, half = p->g->config.head_dim / 2;
-	float *cos_f = spar_malloc(n * half * sizeof *cos_f), *sin_f = spar_malloc(n * half * sizeof *sin_f);
-	for (size_t j = 0; j < half; j++) {
-		double step = pow(p->g->config.rope_theta, -2.0 * (double)j / (double)p->g->config.head_dim);
-		for (size_t i = 0; i < n; i++) {
-			double angle = (double)p->pack->positions[i] * step;
-			cos_f[i * half + j] = (float)cos(angle);
-			sin_f[i * half + j] = (float)sin(angle);
-		}
-	}
-	int64_t shape[3] = {(int64_t)n, 1, (int64_t)half};
-	p->cos = spar_tensor_f32(p->s, cos_f, 3, shape);
-	p->sin = spar_tensor_f32(p->s, sin_f, 3, shape);
-	free(cos_f);
-	free(sin_f);
-}
-
-static struct spar_tensor *linear(struct pass *p, struct spar_tensor *x, const struct weight *w)
-{
-	struct spar_scope *s = p->s;
-	struct spar_tensor *y = spar_linear(s, x, w->w, p->g->bf16);
-	if (!w->a || !p->adapter)
+	const struct spar_graph *g = b->g;
+	struct spar_tensor *bias = l->bias ? spar_tensor_to(s, l->bias, g->type) : NULL;
+	struct spar_tensor *y = spar_tensor_linear(s, x, spar_tensor_to(s, l->w, g->type), bias);
+	if (!b->adapt || !l->a)
 		return y;
-	if (p->dropout && p->g->lora.dropout > 0)
-		x = spar_dropout(s, x, p->g->lora.dropout, p->g->dropout_key++);
-	struct spar_tensor *low = spar_linear(s, x, w->a, p->g->bf16);
-	return spar_add(s, y, spar_scale(s, spar_linear(s, low, w->b, p->g->bf16), spar_lora_scale(&p->g->lora)));
+	if (b->drop)
+		x = spar_tensor_dropout(s, x, g->lora->dropout);
+	struct spar_tensor *low = spar_tensor_linear(s, x, spar_tensor_to(s, l->a, g->type), NULL);
+	low = spar_tensor_linear(s, low, spar_tensor_to(s, l->b, g->type), NULL);
+	return spar_tensor_add_scaled(s, y, low, spar_lora_scale(g->lora));
 }
 
-static struct spar_tensor *heads(struct pass *p, struct spar_tensor *x, size_t n_heads)
+/* x (n_nodes, hidden) -> the same, or (n_targets, hidden) behind the last layer: nothing else is needed after its attention. */
+static struct spar_tensor *forward_layer(const struct batch *b, struct spar_scope *s, const struct layer *l,
+					 struct spar_tensor *x, bool last)
 {
-	int64_t shape[3] = {(int64_t)p->pack->n_nodes, (int64_t)n_heads, (int64_t)p->g->config.head_dim};
-	return spar_reshape(p->s, x, 3, shape);
+	const struct spar_config *c = &b->g->model->config;
+	struct spar_tensor *h = spar_tensor_rms_norm(s, x, l->attention_norm, c->rms_norm_eps, b->g->type);
+	struct spar_tensor *q = spar_tensor_rotary(s, linear(b, s, &l->q, h), b->cos, b->sin, c->n_heads);
+	struct spar_tensor *k = spar_tensor_rotary(s, linear(b, s, &l->k, h), b->cos, b->sin, c->n_kv_heads);
+	struct spar_tensor *y = spar_tensor_attend(s, q, k, linear(b, s, &l->v, h), b->tree);
+	if (last) {
+		x = spar_tensor_rows(s, x, b->target_rows);
+		y = spar_tensor_rows(s, y, b->target_rows);
+	}
+	x = spar_tensor_add(s, x, linear(b, s, &l->o, y));
+	h = spar_tensor_rms_norm(s, x, l->mlp_norm, c->rms_norm_eps, b->g->type);
+	h = spar_tensor_swiglu(s, linear(b, s, &l->gate, h), linear(b, s, &l->up, h));
+	return spar_tensor_add(s, x, linear(b, s, &l->down, h));
 }
 
-/* Every segment attends to the keys of the path it ends: its ancestors' and its own. */
-static struct spar_tensor *tree_attention(struct pass *p, struct spar_tensor *q, struct spar_tensor *k,
-					  struct spar_tensor *v)
+/* Tokens to the normed hidden rows of the targets (n_targets, hidden size). */
+static struct spar_tensor *forward_trunk(struct batch *b, struct spar_scope *s, const struct spar_pack *p, bool grad)
 {
-	const struct spar_pack *pack = p->pack;
-	size_t n = pack->n_segments;
-	struct spar_tensor **parts = spar_calloc(4 * n, sizeof(struct spar_tensor *));
-	struct spar_tensor **queries = parts, **keys = parts + n, **values = parts + 2 * n, **mixed = parts + 3 * n;
-	spar_split(p->s, q, p->sizes, n, queries);
-	spar_split(p->s, k, p->sizes, n, keys);
-	spar_split(p->s, v, p->sizes, n, values);
-	for (size_t i = 0; i < n; i++) {
-		int32_t parent = pack->segments[i].parent; /* its path is whole already: parents come first */
-		if (parent >= 0) {
-			keys[i] = spar_cat(p->s, (struct spar_tensor *[]){keys[parent], keys[i]}, 2, 0);
-			values[i] = spar_cat(p->s, (struct spar_tensor *[]){values[parent], values[i]}, 2, 0);
+	const struct spar_graph *g = b->g;
+	struct spar_tensor *tokens = spar_tensor_from_i32(s, p->tokens, p->n_nodes);
+	struct spar_tensor *x = spar_tensor_embed(s, g->embed, tokens);
+	size_t n_layers = g->model->config.n_layers;
+	for (size_t i = 0; i < n_layers; i++) {
+		struct spar_scope *inner = spar_scope_open(s, grad);
+		struct spar_tensor *y = forward_layer(b, inner, &g->layers[i], x, i + 1 == n_layers);
+		y = spar_scope_close(inner, y);
+		spar_tensor_drop(x);
+		x = y;
+	}
+	return spar_tensor_rms_norm(s, x, g->norm, g->model->config.rms_norm_eps, SPAR_TENSOR_F32);
+}
+
+/* cos and sin of position * theta^(-2j / head_dim) for each node, in float32 steps as transformers takes them. */
+static void rotary_tables(struct batch *b, struct spar_scope *s, const struct spar_pack *p)
+{
+	const struct spar_config *c = &b->g->model->config;
+	size_t half = c->head_dim / 2, n_positions = 1;
+	for (size_t i = 0; i < p->n_nodes; i++)
+		if ((size_t)p->positions[i] >= n_positions)
+			n_positions = (size_t)p->positions[i] + 1;
+	size_t shape[] = {n_positions, half};
+	float *cosines = spar_malloc(n_positions * half * sizeof *cosines);
+	float *sines = spar_malloc(n_positions * half * sizeof *sines);
+	for (size_t j = 0; j < half; j++) {
+		float frequency = (float)pow(c->rope_theta, -2.0 * (double)j / (double)c->head_dim);
+		for (size_t i = 0; i < n_positions; i++) {
+			float angle = (float)i * frequency;
+			cosines[i * half + j] = cosf(angle);
+			sines[i * half + j] = sinf(angle);
 		}
-		mixed[i] = spar_attention(p->s, queries[i], keys[i], values[i]);
 	}
-	struct spar_tensor *out = spar_cat(p->s, mixed, n, 0);
-	free(parts);
-	return out;
+	struct spar_tensor *positions = spar_tensor_from_i32(s, p->positions, p->n_nodes);
+	b->cos = spar_tensor_rows(s, spar_tensor_from_f32(s, cosines, 2, shape), positions);
+	b->sin = spar_tensor_rows(s, spar_tensor_from_f32(s, sines, 2, shape), positions);
+	free(cosines);
+	free(sines);
 }
 
-static struct spar_tensor *run_layer(struct pass *p, const struct layer *y, struct spar_tensor *x)
+static const struct spar_tree *plan(struct spar_scope *s, const struct spar_pack *p)
 {
-	struct spar_scope *s = p->s;
-	const struct spar_config *c = &p->g->config;
-	struct spar_tensor *h = spar_rms_norm(s, x, y->norm1->w, c->rms_norm_eps);
-	struct spar_tensor *q = spar_rotary(s, heads(p, linear(p, h, y->q), c->n_heads), p->cos, p->sin);
-	struct spar_tensor *k = spar_rotary(s, heads(p, linear(p, h, y->k), c->n_kv_heads), p->cos, p->sin);
-	struct spar_tensor *v = heads(p, linear(p, h, y->v), c->n_kv_heads);
-	x = spar_add(s, x, linear(p, tree_attention(p, q, k, v), y->o));
-	h = spar_rms_norm(s, x, y->norm2->w, c->rms_norm_eps);
-	struct spar_tensor *inner = spar_mul(s, spar_silu(s, linear(p, h, y->gate)), linear(p, h, y->up));
-	return spar_add(s, x, linear(p, inner, y->down));
-}
-
-/* Hidden states at the targets, (n_targets, hidden_size). */
-static struct spar_tensor *run_trunk(struct pass *p)
-{
-	struct spar_graph *g = p->g;
-	const struct spar_pack *pack = p->pack;
-	p->sizes = spar_malloc(pack->n_segments * sizeof *p->sizes);
-	for (size_t i = 0; i < pack->n_segments; i++)
-		p->sizes[i] = (int64_t)pack->segments[i].n;
-	make_rotary(p);
-	struct spar_tensor *x =
-	    spar_rows(p->s, g->embed->w, spar_tensor_ids(p->s, pack->tokens, (int64_t)pack->n_nodes));
-	for (size_t l = 0; l < g->config.n_layers; l++)
-		x = run_layer(p, &g->layers[l], x);
-	free(p->sizes);
-	x = spar_rows(p->s, x, spar_tensor_ids(p->s, pack->target_node, (int64_t)pack->n_targets));
-	return spar_rms_norm(p->s, x, g->norm->w, g->config.rms_norm_eps);
-}
-
-/* ---- the head, a chunk of targets at a time, so that no (targets, vocabulary) matrix exists ---- */
-
-static size_t head_chunk(const struct spar_graph *g)
-{
-	size_t rows = HEAD_CHUNK_BYTES / (g->config.vocab_size * sizeof(float));
-	return rows < 16 ? 16 : rows;
-}
-
-/* Log-probabilities of targets [from, from + n); returns the chunk's probabilities. */
-static struct spar_tensor *head_forward(struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden,
-					struct spar_tensor *ids, double temperature, float *logp, float *entropy)
-{
-	struct spar_tensor *p = spar_linear(s, hidden, g->head->w, g->bf16);
-	spar_head_into(s, p, ids, temperature, (int64_t)g->vocab_limit, logp, entropy);
-	return p;
-}
-
-int spar_graph_forward(struct spar_graph *g, const struct spar_pack *pack, double temperature,
-		       enum spar_graph_mode mode, float *logprobs, float *entropies, struct spar_err *err)
-{
-	bool train = mode == SPAR_GRAPH_TRAIN;
-	drop_activations(g);
-	if (pack->n_targets == 0)
-		return 0;
-	struct spar_scope *s = spar_scope_new(g->device, train && !g->frozen);
-	struct pass p = {.g = g, .s = s, .pack = pack, .adapter = mode != SPAR_GRAPH_REFERENCE, .dropout = train};
-	struct spar_tensor *hidden = run_trunk(&p);
-	int rc = spar_scope_check(s, err);
-	size_t step = head_chunk(g);
-	for (size_t from = 0; from < pack->n_targets && rc == 0; from += step) {
-		size_t n = pack->n_targets - from < step ? pack->n_targets - from : step;
-		struct spar_scope *chunk = spar_scope_new(g->device, false);
-		head_forward(g, chunk, spar_narrow(chunk, hidden, (int64_t)from, (int64_t)n),
-			     spar_tensor_ids(chunk, pack->target_id + from, (int64_t)n), temperature, logprobs + from,
-			     entropies ? entropies + from : NULL);
-		rc = spar_scope_check(chunk, err);
-		spar_scope_free(chunk);
+	struct spar_branch *spans = spar_malloc((p->n_segments + 1) * sizeof *spans);
+	for (size_t i = 0; i < p->n_segments; i++) {
+		const struct spar_segment *e = &p->segments[i];
+		spans[i] = (struct spar_branch){e->parent, e->begin, e->n, e->subtree_end};
 	}
-	if (rc < 0 || !train) {
-		spar_scope_free(s);
-		return rc;
-	}
-	g->scope = s;
-	g->hidden = hidden;
-	g->n_targets = pack->n_targets;
-	g->temperature = temperature;
-	g->target_id = spar_malloc(g->n_targets * sizeof *g->target_id);
-	memcpy(g->target_id, pack->target_id, g->n_targets * sizeof *g->target_id);
+	const struct spar_tree *tree = spar_tree_new(s, spans, p->n_segments);
+	free(spans);
+	return tree;
+}
+
+static int check_ids(const struct spar_graph *g, const struct spar_pack *p, struct spar_err *err)
+{
+	for (size_t i = 0; i < p->n_nodes; i++)
+		if (p->tokens[i] < 0 || (size_t)p->tokens[i] >= g->model->config.vocab_size)
+			return spar_fail(err, SPAR_INPUT, "token id %d: the model's vocabulary ends at %zu",
+					 (int)p->tokens[i], g->model->config.vocab_size);
+	for (size_t i = 0; i < p->n_targets; i++)
+		if (p->target_id[i] < 0 || (size_t)p->target_id[i] >= g->vocab)
+			return spar_fail(err, SPAR_INPUT, "target id %d: the vocabulary to predict ends at %zu",
+					 (int)p->target_id[i], g->vocab);
 	return 0;
 }
 
-static bool all_zero(const float *v, size_t n)
+/* ---- head: a chunk of targets at a time ---- */
+
+static size_t chunk_size(const struct spar_graph *g)
 {
+	size_t n = ((size_t)1 << 24) / g->vocab; /* 64 MiB of logits */
+	return n < 32 ? 32 : n > 4096 ? 4096 : n;
+}
+
+/* hidden / temperature (n, hidden size) -> logits of the tempered distribution (n, vocab) */
+static struct spar_tensor *logits(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden)
+{
+	return spar_tensor_linear(s, hidden, spar_tensor_slice(s, g->head, 0, g->vocab), NULL);
+}
+
+static void head_chunk(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden, const int32_t *ids,
+		       float *logprobs, float *entropies)
+{
+	size_t n = spar_tensor_size(hidden, 0);
+	struct spar_tensor *raw = logits(g, s, hidden), *all = spar_tensor_log_softmax(s, raw);
+	spar_tensor_drop(raw);
+	spar_tensor_read(s, spar_tensor_pick(s, all, spar_tensor_from_i32(s, ids, n)), logprobs, n);
+	if (!entropies)
+		return;
+	spar_tensor_read(s, spar_tensor_sum_last(s, spar_tensor_mul(s, spar_tensor_exp(s, all), all)), entropies, n);
 	for (size_t i = 0; i < n; i++)
-		if (v[i] != 0)
-			return false;
-	return true;
+		entropies[i] = -entropies[i];
 }
 
-/* d loss / d hidden of one chunk, made in the activations' scope `s`; adds the head's own gradient. */
-static struct spar_tensor *head_backward(struct spar_graph *g, struct spar_scope *chunk, size_t from, size_t n,
-					 const float *dlogprobs, float *scratch)
+static void forward_head(const struct spar_graph *g, struct spar_scope *outer, struct spar_tensor *hidden,
+			 const struct spar_pack *p, double temperature, float *logprobs, float *entropies)
 {
-	struct spar_tensor *hidden = spar_narrow(chunk, g->hidden, (int64_t)from, (int64_t)n);
-	struct spar_tensor *ids = spar_tensor_ids(chunk, g->target_id + from, (int64_t)n);
-	struct spar_tensor *d = head_forward(g, chunk, hidden, ids, g->temperature, scratch, NULL);
-	spar_head_grad_into(chunk, d, ids, dlogprobs + from, g->temperature);
-	if (g->head->is_trained)
-		spar_grad_add(chunk, g->head->w, spar_matmul(chunk, d, hidden, true, g->bf16));
-	return spar_matmul(chunk, d, g->head->w, false, g->bf16);
+	for (size_t at = 0, n, size = chunk_size(g); at < p->n_targets; at += n) {
+		n = p->n_targets - at < size ? p->n_targets - at : size;
+		struct spar_scope *s = spar_scope_open(outer, false);
+		struct spar_tensor *rows = spar_tensor_scale(s, spar_tensor_slice(s, hidden, at, n), 1 / temperature);
+		head_chunk(g, s, rows, p->target_id + at, logprobs + at, entropies ? entropies + at : NULL);
+		spar_scope_close(s, NULL);
+	}
 }
 
-int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, struct spar_err *err)
+int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double temperature, enum spar_graph_mode mode,
+		       float *logprobs, float *entropies, struct spar_err *err)
 {
-	if (!g->scope)
-		return spar_fail(err, SPAR_FAIL, "backward without a forward");
-	size_t n = g->n_targets, step = head_chunk(g), n_chunks = (n + step - 1) / step;
-	float *scratch = spar_malloc((step < n ? step : n) * sizeof *scratch);
-	struct spar_tensor **parts = spar_calloc(n_chunks, sizeof(struct spar_tensor *));
-	int rc = 0;
-	for (size_t i = 0; i < n_chunks && rc == 0; i++) {
-		size_t from = i * step, rows = n - from < step ? n - from : step;
-		int64_t shape[2] = {(int64_t)rows, (int64_t)g->config.hidden_size};
-		struct spar_scope *chunk = spar_scope_new(g->device, false);
-		if (all_zero(dlogprobs + from, rows))
-			parts[i] = spar_tensor_keep(spar_tensor_zeros(chunk, 2, shape));
-		else
-			parts[i] = spar_tensor_keep(head_backward(g, chunk, from, rows, dlogprobs, scratch));
-		rc = spar_scope_check(chunk, err);
-		spar_scope_free(chunk);
+	forget(g);
+	int rc = check_ids(g, p, err);
+	if (rc < 0 || p->n_targets == 0)
+		return rc;
+	bool grad = mode == SPAR_GRAPH_TRAIN && !g->frozen;
+	struct spar_scope *s = spar_scope_new(g->device, grad);
+	struct batch b = {
+	    .g = g, .adapt = g->lora && mode != SPAR_GRAPH_REFERENCE, .drop = g->lora && grad && g->lora->dropout > 0};
+	if (b.drop) {
+		struct spar_rng rng;
+		spar_rng_init(&rng, g->seed, &g->draw, sizeof g->draw);
+		g->draw.forwards++;
+		spar_tensor_seed(s, (uint64_t)rng.key[1] << 32 | rng.key[0]);
 	}
-	if (rc == 0) {
-		spar_backward(g->scope, g->hidden, spar_cat(g->scope, parts, n_chunks, 0));
-		rc = spar_scope_check(g->scope, err);
+	rotary_tables(&b, s, p);
+	b.tree = plan(s, p);
+	b.target_rows = spar_tensor_from_i32(s, p->target_node, p->n_targets);
+	struct spar_tensor *hidden = forward_trunk(&b, s, p, grad);
+	forward_head(g, s, hidden, p, temperature, logprobs, entropies);
+	rc = spar_scope_status(s, err);
+	if (rc < 0 || !grad) {
+		spar_scope_free(s);
+		return rc;
 	}
-	for (size_t i = 0; i < n_chunks; i++)
-		spar_tensor_free(parts[i]);
-	free(parts);
-	free(scratch);
-	drop_activations(g);
-	return rc;
+	g->run = s;
+	g->hidden = hidden;
+	g->temperature = temperature;
+	g->n_targets = p->n_targets;
+	g->target_ids = spar_malloc(p->n_targets * sizeof *g->target_ids);
+	memcpy(g->target_ids, p->target_id, p->n_targets * sizeof *g->target_ids);
+	return 0;
 }
 
 void spar_graph_reseed(struct spar_graph *g, uint64_t step)
 {
-	uint32_t key[2] = {(uint32_t)g->seed, (uint32_t)(g->seed >> 32)}, x[4];
-	uint32_t counter[4] = {(uint32_t)step, (uint32_t)(step >> 32), 0, 0xd409u};
-	spar_philox(key, counter, x);
-	g->dropout_key = ((uint64_t)x[0] << 32) | x[1];
+	g->draw.step = step;
+	g->draw.forwards = 0;
 }
 
-/* ---- the optimizer step ---- */
+/* ---- backward ---- */
+
+/* dL/dlogits = g (onehot - softmax), with g = dL/dlogprob. `rows` are hidden / temperature. Writes dL/drows into `drows`. */
+static void backward_head_chunk(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *rows,
+				const int32_t *ids, const float *dlogprobs, struct spar_tensor *drows)
+{
+	size_t n = spar_tensor_size(rows, 0);
+	struct spar_tensor *raw = logits(g, s, rows), *d = spar_tensor_softmax(s, raw);
+	spar_tensor_drop(raw);
+	struct spar_tensor *by = spar_tensor_from_f32(s, dlogprobs, 1, &n);
+	spar_tensor_scale_rows(s, d, spar_tensor_scale(s, by, -1));
+	spar_tensor_add_at(s, d, spar_tensor_from_i32(s, ids, n), by);
+	spar_tensor_assign(s, drows, spar_tensor_matmul(s, d, spar_tensor_slice(s, g->head, 0, g->vocab)));
+	if (!g->lora)
+		spar_tensor_add_product(s, spar_tensor_grad(s, g->head), d, rows);
+}
+
+/* hidden (n, hidden size) -> dL/dhidden; the head's gradient is added on the way. */
+static struct spar_tensor *backward_head(const struct spar_graph *g, struct spar_scope *outer,
+					 struct spar_tensor *hidden, const int32_t *ids, const float *dlogprobs)
+{
+	size_t n_rows = spar_tensor_size(hidden, 0), shape[] = {n_rows, g->model->config.hidden_size};
+	struct spar_scope *s = spar_scope_open(outer, false);
+	struct spar_tensor *dhidden = spar_tensor_zeros(s, SPAR_TENSOR_F32, 2, shape);
+	for (size_t at = 0, n, size = chunk_size(g); at < n_rows; at += n) {
+		n = n_rows - at < size ? n_rows - at : size;
+		struct spar_scope *inner = spar_scope_open(s, false);
+		struct spar_tensor *rows =
+		    spar_tensor_scale(inner, spar_tensor_slice(inner, hidden, at, n), 1 / g->temperature);
+		backward_head_chunk(g, inner, rows, ids + at, dlogprobs + at, spar_tensor_slice(inner, dhidden, at, n));
+		spar_scope_close(inner, NULL);
+	}
+	return spar_scope_close(s, spar_tensor_scale(s, dhidden, 1 / g->temperature));
+}
+
+int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, struct spar_err *err)
+{
+	if (!g->run)
+		return 0; /* nothing to predict, or frozen */
+	struct spar_scope *s = g->run;
+	int32_t *active = spar_malloc(g->n_targets * sizeof *active), *ids = spar_malloc(g->n_targets * sizeof *ids);
+	float *values = spar_malloc(g->n_targets * sizeof *values);
+	size_t n = 0;
+	for (size_t i = 0; i < g->n_targets; i++)
+		if (dlogprobs[i] != 0) {
+			active[n] = (int32_t)i;
+			ids[n] = g->target_ids[i];
+			values[n++] = dlogprobs[i];
+		}
+	if (n > 0) {
+		struct spar_tensor *hidden = g->hidden;
+		if (n < g->n_targets)
+			hidden = spar_tensor_rows(s, hidden, spar_tensor_from_i32(s, active, n));
+		struct spar_tensor *dhidden = backward_head(g, s, spar_tensor_detach(s, hidden), ids, values);
+		spar_tensor_backward(s, hidden, dhidden);
+	}
+	free(active);
+	free(ids);
+	free(values);
+	int rc = spar_scope_status(s, err);
+	forget(g);
+	return rc;
+}
+
+/* ---- step ---- */
 
 void spar_graph_zero(struct spar_graph *g)
 {
 	for (size_t i = 0; i < g->n_trained; i++)
-		spar_grad_clear(g->trained[i].w);
-}
-
-static void need_moments(struct spar_scope *s, struct trained *t)
-{
-	int64_t n = spar_tensor_elements(t->w);
-	int64_t shape[2] = {n, 1};
-	bool matrix = spar_tensor_size(t->w, 0) != n;
-	if (matrix) {
-		shape[0] = spar_tensor_size(t->w, 0);
-		shape[1] = n / shape[0];
-	}
-	if (!t->m)
-		t->m = spar_tensor_keep(spar_tensor_zeros(s, matrix ? 2 : 1, shape));
-	if (!t->v)
-		t->v = spar_tensor_keep(spar_tensor_zeros(s, matrix ? 2 : 1, shape));
-}
-
-static bool decays(const struct trained *t)
-{
-	return spar_tensor_size(t->w, 0) != spar_tensor_elements(t->w);
+		spar_tensor_drop_grad(g->own, g->trained[i].w);
 }
 
 int spar_graph_step(struct spar_graph *g, const struct spar_adamw *how, struct spar_step_report *report,
 		    struct spar_err *err)
 {
-	memset(report, 0, sizeof *report);
 	struct spar_scope *s = spar_scope_new(g->device, false);
-	double sum = 0;
+	double squares = 0;
+	*report = (struct spar_step_report){0};
 	for (size_t i = 0; i < g->n_trained; i++) {
-		struct spar_tensor *grad = spar_grad(s, g->trained[i].w);
-		report->n_trained += (uint64_t)spar_tensor_elements(g->trained[i].w);
-		if (grad)
-			sum += spar_sum_squares(s, grad);
+		double norm = spar_tensor_norm(s, spar_tensor_grad(s, g->trained[i].w));
+		squares += norm * norm;
+		report->n_trained += spar_tensor_elements(g->trained[i].w);
 	}
-	report->grad_norm = sqrt(sum);
+	report->grad_norm = sqrt(squares);
 	report->finite = isfinite(report->grad_norm);
-	if (report->finite) {
-		struct spar_adamw_rates rates = {how->learning_rate, how->beta1, how->beta2, how->eps, 0, 1, how->step};
-		if (how->max_grad_norm > 0 && report->grad_norm > how->max_grad_norm)
-			rates.grad_scale = how->max_grad_norm / (report->grad_norm + 1e-6);
-		for (size_t i = 0; i < g->n_trained; i++) {
-			struct trained *t = &g->trained[i];
-			if (!spar_grad(s, t->w))
-				continue;
-			need_moments(s, t);
-			rates.weight_decay = decays(t) ? how->weight_decay : 0;
-			report->n_changed += (uint64_t)spar_adamw_into(s, t->w, t->m, t->v, &rates);
-		}
+	double clip = how->max_grad_norm > 0 ? how->max_grad_norm / (report->grad_norm + 1e-6) : 1;
+	for (size_t i = 0; i < g->n_trained && report->finite; i++) {
+		struct trained *t = &g->trained[i];
+		struct spar_tensor_adamw a = {.lr = how->learning_rate,
+					      .b1 = how->beta1,
+					      .b2 = how->beta2,
+					      .eps = how->eps,
+					      .decay = t->decays ? how->weight_decay : 0,
+					      .grad_scale = clip < 1 ? clip : 1,
+					      .step = how->step};
+		report->n_changed +=
+		    spar_tensor_adamw_step(s, t->w, t->moment1, t->moment2, spar_tensor_grad(s, t->w), &a);
 	}
-	int rc = spar_scope_check(s, err);
+	int rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	spar_graph_zero(g);
 	return rc;
 }
 
-/* ---- what is trained, out and in ---- */
+/* ---- reading and writing what is trained ---- */
 
 size_t spar_graph_count(const struct spar_graph *g)
 {
@@ -572,20 +589,20 @@ const char *spar_graph_name(const struct spar_graph *g, size_t i)
 
 size_t spar_graph_elements(const struct spar_graph *g, size_t i)
 {
-	return (size_t)spar_tensor_elements(g->trained[i].w);
+	return spar_tensor_elements(g->trained[i].w);
 }
 
-static struct spar_tensor *pick(struct spar_scope *s, struct trained *t, enum spar_graph_what what)
+static struct spar_tensor *pick(const struct spar_graph *g, struct spar_scope *s, size_t i, enum spar_graph_what what)
 {
 	switch (what) {
 	case SPAR_GRAPH_WEIGHT:
-		return t->w;
+		return g->trained[i].w;
 	case SPAR_GRAPH_GRAD:
-		return spar_grad(s, t->w);
+		return spar_tensor_grad(s, g->trained[i].w);
 	case SPAR_GRAPH_MOMENT1:
-		return t->m;
+		return g->trained[i].moment1;
 	case SPAR_GRAPH_MOMENT2:
-		return t->v;
+		return g->trained[i].moment2;
 	}
 	return NULL;
 }
@@ -593,12 +610,8 @@ static struct spar_tensor *pick(struct spar_scope *s, struct trained *t, enum sp
 int spar_graph_get(const struct spar_graph *g, size_t i, enum spar_graph_what what, float *out, struct spar_err *err)
 {
 	struct spar_scope *s = spar_scope_new(g->device, false);
-	struct spar_tensor *t = pick(s, &g->trained[i], what);
-	if (t)
-		spar_tensor_read(s, t, out);
-	else /* no gradient gathered, no step taken yet */
-		memset(out, 0, spar_graph_elements(g, i) * sizeof *out);
-	int rc = spar_scope_check(s, err);
+	spar_tensor_read(s, pick(g, s, i, what), out, spar_graph_elements(g, i));
+	int rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	return rc;
 }
@@ -606,113 +619,96 @@ int spar_graph_get(const struct spar_graph *g, size_t i, enum spar_graph_what wh
 int spar_graph_set(struct spar_graph *g, size_t i, enum spar_graph_what what, const float *in, struct spar_err *err)
 {
 	struct spar_scope *s = spar_scope_new(g->device, false);
-	need_moments(s, &g->trained[i]);
-	spar_tensor_write_into(s, pick(s, &g->trained[i], what), in);
-	int rc = spar_scope_check(s, err);
+	spar_tensor_write(s, pick(g, s, i, what), in, spar_graph_elements(g, i));
+	int rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	return rc;
 }
 
 const struct spar_lora_config *spar_graph_lora(const struct spar_graph *g)
 {
-	return g->has_lora ? &g->lora : NULL;
+	return g->lora;
 }
 
-/* ---- saving ---- */
-
-static int read_kept(const struct spar_graph *g, const struct spar_tensor *t, float **out, struct spar_err *err)
+/* The present value of a parameter, adapter added, in float32. Frozen ones may be here in bfloat16 only, so under LoRA
+ * they are taken from the model. */
+static int present(const struct spar_graph *g, const struct spar_param *p, float *out, struct spar_err *err)
 {
+	struct spar_graph *mine = (struct spar_graph *)g;
 	struct spar_scope *s = spar_scope_new(g->device, false);
-	*out = spar_malloc((size_t)spar_tensor_elements(t) * sizeof **out);
-	spar_tensor_read(s, t, *out);
-	int rc = spar_scope_check(s, err);
+	int rc = 0;
+	if (!g->lora && !g->frozen)
+		spar_tensor_read(s, *slot(mine, p), out, spar_param_elements(p));
+	else
+		rc = spar_model_fetch(g->model, p, g->lora != NULL, out, err);
+	if (rc == 0 && has_adapter(g, p)) {
+		const struct linear *l = home(mine, p);
+		size_t shape[] = {p->rows, p->cols};
+		struct spar_tensor *w = spar_tensor_from_f32(s, out, 2, shape);
+		w = spar_tensor_add_scaled(s, w, spar_tensor_matmul(s, l->b, l->a), spar_lora_scale(g->lora));
+		spar_tensor_read(s, w, out, spar_param_elements(p));
+	}
+	if (rc == 0)
+		rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	return rc;
 }
 
-/* w += scale * B A, in float32: rows (out) x cols (in), B (out, r), A (r, in). */
-static void add_low_rank(float *w, const float *b, const float *a, size_t rows, size_t cols, size_t r, double scale)
+static int save_whole(const struct spar_graph *g, const char *dir, enum spar_dtype dtype, struct spar_err *err)
 {
-	for (size_t i = 0; i < rows; i++)
-		for (size_t k = 0; k < r; k++) {
-			float f = (float)scale * b[i * r + k];
-			for (size_t j = 0; j < cols; j++)
-				w[i * cols + j] += f * a[k * cols + j];
-		}
-}
-
-/* The full matrix of a parameter as it is now. */
-static int present_weight(const struct spar_graph *g, const struct weight *w, float **out, struct spar_err *err)
-{
-	if (w->is_trained)
-		return read_kept(g, w->w, out, err);
-	*out = spar_malloc(param_elements(&w->param) * sizeof **out);
-	int rc = spar_model_fetch(g->model, &w->param, g->has_lora, *out, err);
-	if (rc < 0 || !w->a)
-		return rc;
-	float *a = NULL, *b = NULL;
-	rc = read_kept(g, w->a, &a, err);
-	if (rc == 0)
-		rc = read_kept(g, w->b, &b, err);
-	if (rc == 0)
-		add_low_rank(*out, b, a, w->param.rows, w->param.cols, (size_t)g->lora.r, spar_lora_scale(&g->lora));
-	free(a);
-	free(b);
-	return rc;
-}
-
-static int save_full(const struct spar_graph *g, const char *dir, enum spar_dtype dtype, struct spar_err *err)
-{
-	float **params = spar_calloc(g->n_weights, sizeof *params);
+	float **values = spar_calloc(g->n_params, sizeof *values);
 	int rc = spar_model_copy_side_files(g->model->base_dir, dir, err);
-	for (size_t i = 0; i < g->n_weights && rc == 0; i++)
-		rc = present_weight(g, &g->weights[i], &params[i], err);
+	for (size_t i = 0; i < g->n_params && rc == 0; i++) {
+		values[i] = malloc(spar_param_elements(&g->params[i]) * sizeof **values);
+		rc = values[i] ? present(g, &g->params[i], values[i], err)
+			       : spar_fail(err, SPAR_FAIL, "%s: out of memory", g->params[i].name);
+	}
 	if (rc == 0)
-		rc = spar_model_write_weights(dir, &g->config, params, dtype, err);
-	for (size_t i = 0; i < g->n_weights; i++)
-		free(params[i]);
-	free(params);
+		rc = spar_model_write_weights(dir, &g->model->config, values, dtype, err);
+	for (size_t i = 0; i < g->n_params; i++)
+		free(values[i]);
+	free(values);
 	return rc;
 }
 
 static int save_adapter(const struct spar_graph *g, const char *dir, const char *base_name, struct spar_err *err)
 {
-	size_t n = 0, max = g->n_weights;
-	char(*modules)[96] = spar_calloc(max, sizeof *modules);
-	const char **names = spar_calloc(max, sizeof *names);
-	size_t *in = spar_calloc(max, sizeof *in), *out = spar_calloc(max, sizeof *out);
-	float **a = spar_calloc(max, sizeof *a), **b = spar_calloc(max, sizeof *b);
+	size_t n = g->n_trained / 2, r = (size_t)g->lora->r;
+	const char **names = spar_calloc(n, sizeof *names);
+	char **owned = spar_calloc(n, sizeof *owned);
+	float **a = spar_calloc(n, sizeof *a), **b = spar_calloc(n, sizeof *b);
+	size_t *in = spar_calloc(n, sizeof *in), *out = spar_calloc(n, sizeof *out);
 	int rc = 0;
-	for (size_t i = 0; i < max && rc == 0; i++) {
-		const struct weight *w = &g->weights[i];
-		if (!w->a)
-			continue;
-		module_name(&w->param, modules[n], sizeof modules[n]);
-		names[n] = modules[n];
-		in[n] = w->param.cols;
-		out[n] = w->param.rows;
-		rc = read_kept(g, w->a, &a[n], err);
+	for (size_t i = 0; i < n && rc == 0; i++) { /* trained: A and B in turn */
+		size_t n_a = spar_graph_elements(g, 2 * i), n_b = spar_graph_elements(g, 2 * i + 1);
+		names[i] = owned[i] = spar_strdup(spar_graph_name(g, 2 * i));
+		owned[i][module_length(owned[i])] = '\0';
+		in[i] = n_a / r;
+		out[i] = n_b / r;
+		a[i] = spar_malloc(n_a * sizeof **a);
+		b[i] = spar_malloc(n_b * sizeof **b);
+		rc = spar_graph_get(g, 2 * i, SPAR_GRAPH_WEIGHT, a[i], err);
 		if (rc == 0)
-			rc = read_kept(g, w->b, &b[n], err);
-		n++;
+			rc = spar_graph_get(g, 2 * i + 1, SPAR_GRAPH_WEIGHT, b[i], err);
 	}
 	if (rc == 0)
-		rc = spar_lora_write(dir, base_name, &g->lora, names, in, out, a, b, n, err);
+		rc = spar_lora_write(dir, base_name, g->lora, names, in, out, a, b, n, err);
 	for (size_t i = 0; i < n; i++) {
+		free(owned[i]);
 		free(a[i]);
 		free(b[i]);
 	}
+	free(names);
+	free(owned);
 	free(a);
 	free(b);
 	free(in);
 	free(out);
-	free(names);
-	free(modules);
 	return rc;
 }
 
 int spar_graph_save(const struct spar_graph *g, const char *dir, bool merge, enum spar_dtype dtype,
 		    const char *base_name, struct spar_err *err)
 {
-	return g->has_lora && !merge ? save_adapter(g, dir, base_name, err) : save_full(g, dir, dtype, err);
+	return g->lora && !merge ? save_adapter(g, dir, base_name, err) : save_whole(g, dir, dtype, err);
 }

@@ -1,113 +1,414 @@
-// tensor.cpp - tensor.h over libtorch. The only file that sees libtorch; 1.13 and 2.x build from it.
 #include "tensor/tensor.h"
-
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/grad_mode.h>
-#include <torch/version.h>
-
-#include <dlfcn.h>
-#include <malloc.h>
-
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <memory>
 #include <string>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/version.h>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
 
 struct spar_tensor {
 	Tensor t;
 };
 
+/* A run of consecutive query rows computed together, and the keys they may need between them. */
+struct Chunk {
+	int64_t row, n_rows;
+	std::vector<std::pair<int64_t, int64_t>> keys; /* (begin, n), ascending */
+	int64_t n_keys;
+	int64_t first_hidden; /* keys before this column are seen by every row ... */
+	Tensor hidden; /* ... (n_rows, n_keys - first_hidden) bool: the others, where the row must not see them */
+};
+
+struct spar_tree {
+	int64_t n_nodes;
+	std::vector<Chunk> chunks;
+	std::vector<size_t> shares; /* chunks [shares[i], shares[i + 1]) are worker i's; about equal work */
+};
+
 struct spar_scope {
-	at::Device device = at::kCPU;
-	bool record = true;
-	std::deque<spar_tensor> made; // a deque: handles stay where they are
-	std::string error;
+	at::Device device{at::kCPU};
+	bool grad = false;
+	struct spar_scope *outer = nullptr;
+	struct spar_err err = {};
+	std::deque<spar_tensor> tensors; /* deques: addresses stay */
+	std::deque<spar_tree> trees;
 };
 
 namespace
 {
 
-// Runs one operation under the scope's rules: errors stick, nothing is thrown, recording as the scope says.
-template <class F> spar_tensor *make(spar_scope *s, std::initializer_list<const spar_tensor *> operands, F &&body)
+/* ---- the guard: every body that calls libtorch runs in here ---- */
+
+int failed(struct spar_err *err, const char *what)
 {
-	if (!s->error.empty())
-		return nullptr;
+	std::string line(what, strcspn(what, "\n")); /* libtorch adds a stack trace */
+	return spar_fail(err, SPAR_FAIL, "libtorch: %s", line.c_str());
+}
+
+template <class Body> int guard(struct spar_err *err, Body body)
+{
 	try {
-		for (const spar_tensor *o : operands)
-			TORCH_CHECK(o, "an operand is missing");
-		at::AutoGradMode mode(s->record);
-		s->made.push_back(spar_tensor{body()});
-		return &s->made.back();
-	} catch (const std::exception &e) {
-		s->error = e.what();
-	} catch (...) {
-		s->error = "unknown C++ exception";
-	}
-	return nullptr;
-}
-
-// The same for what gives no tensor; never recorded.
-template <class F> void run(spar_scope *s, std::initializer_list<const spar_tensor *> operands, F &&body)
-{
-	make(s, operands, [&]() {
-		at::NoGradGuard guard;
 		body();
-		return Tensor();
+		return 0;
+	} catch (const std::exception &e) {
+		return failed(err, e.what());
+	} catch (...) {
+		return failed(err, "unknown exception");
+	}
+}
+
+using Operands = std::initializer_list<const spar_tensor *>;
+
+/* Run `body` unless the scope has failed; true if it ran to its end. */
+template <class Body> bool run(struct spar_scope *s, Operands operands, Body body)
+{
+	if (s->err.code != SPAR_OK)
+		return false;
+	for (const spar_tensor *t : operands)
+		if (!t)
+			return spar_fail(&s->err, SPAR_FAIL, "libtorch: an operand is missing"), false;
+	return guard(&s->err, [&] {
+		       c10::AutoGradMode mode(s->grad);
+		       body();
+	       }) == 0;
+}
+
+template <class Body> struct spar_tensor *make(struct spar_scope *s, Operands operands, Body body)
+{
+	struct spar_tensor *made = nullptr;
+	run(s, operands, [&] {
+		s->tensors.push_back({body()});
+		made = &s->tensors.back();
 	});
+	return made;
 }
 
-at::IntArrayRef sizes(const int64_t *shape, size_t n)
+at::ScalarType scalar_type(enum spar_tensor_type type)
 {
-	return at::IntArrayRef(shape, n);
+	return type == SPAR_TENSOR_F32 ? at::kFloat : type == SPAR_TENSOR_BF16 ? at::kBFloat16 : at::kLong;
 }
 
-Tensor product(const Tensor &a, const Tensor &b, bool bf16)
+std::vector<int64_t> sizes(int n_dims, const size_t *shape)
 {
-	if (!bf16)
-		return at::matmul(a, b);
-	return at::matmul(a.to(at::kBFloat16), b.to(at::kBFloat16)).to(at::kFloat);
+	return std::vector<int64_t>(shape, shape + n_dims);
 }
 
-void to_host(const Tensor &t, float *out)
+/* ---- operations with a backward of their own: fewer passes over memory and less kept than the composed ones ---- */
+
+struct RmsNorm : Function<RmsNorm> {
+	static Tensor forward(AutogradContext *ctx, Tensor x, Tensor gain, double eps, int64_t type)
+	{
+		Tensor inverse = at::norm(x, 2, {-1}, true).square_().div_(x.size(-1)).add_(eps).rsqrt_();
+		ctx->save_for_backward({x, gain, inverse});
+		return at::mul(x, inverse).mul_(gain).to(static_cast<at::ScalarType>(type));
+	}
+
+	/* With n = x / rms and c = mean(dy gain n): dx = (dy gain - c n) / rms, dgain = sum over rows of dy n. */
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		variable_list saved = ctx->get_saved_variables();
+		const Tensor &x = saved[0], &gain = saved[1], &inverse = saved[2];
+		Tensor dy = dys[0].to(at::kFloat), normed = at::mul(x, inverse), product = at::mul(dy, normed);
+		Tensor mean = at::mv(product, gain).div_(x.size(-1)).unsqueeze_(-1);
+		Tensor dx = at::mul(dy, gain).sub_(normed.mul_(mean)).mul_(inverse);
+		return {dx, ctx->needs_input_grad(1) ? product.sum(0) : Tensor(), Tensor(), Tensor()};
+	}
+};
+
+struct SwiGlu : Function<SwiGlu> {
+	static Tensor forward(AutogradContext *ctx, Tensor gate, Tensor up)
+	{
+		ctx->save_for_backward({gate, up});
+		return at::silu(gate).mul_(up);
+	}
+
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		variable_list saved = ctx->get_saved_variables();
+		return {at::silu_backward(at::mul(dys[0], saved[1]), saved[0]), at::silu(saved[0]).mul_(dys[0])};
+	}
+};
+
+/* out(h, i, :) = x(i, h, :) with its halves turned by the row's angles. Strides of x and out are arbitrary. */
+void rotate(const Tensor &x, const Tensor &out, const Tensor &cos, const Tensor &sin, double direction)
 {
-	Tensor host = t.detach().to(at::kCPU, at::kFloat).contiguous();
-	memcpy(out, host.data_ptr<float>(), (size_t)host.numel() * sizeof(float));
+	int64_t half = cos.size(-1);
+	Tensor x1 = x.narrow(-1, 0, half), x2 = x.narrow(-1, half, half);
+	Tensor y1 = out.narrow(-1, 0, half), y2 = out.narrow(-1, half, half);
+	at::mul_out(y1, x1, cos).addcmul_(x2, sin, -direction);
+	at::mul_out(y2, x2, cos).addcmul_(x1, sin, direction);
+}
+
+struct Rotary : Function<Rotary> {
+	static Tensor forward(AutogradContext *ctx, Tensor x, Tensor cos, Tensor sin, int64_t n_heads)
+	{
+		ctx->save_for_backward({cos, sin});
+		ctx->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+		Tensor heads = x.to(at::kFloat).view({x.size(0), n_heads, -1}).transpose(0, 1);
+		Tensor out = at::empty({n_heads, x.size(0), heads.size(-1)}, heads.options());
+		rotate(heads, out, cos, sin, 1);
+		return out;
+	}
+
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		variable_list saved = ctx->get_saved_variables();
+		const Tensor &dy = dys[0];
+		Tensor dx = at::empty({dy.size(1), dy.size(0), dy.size(2)}, dy.options());
+		rotate(dy, dx.transpose(0, 1), saved[0], saved[1], -1);
+		auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
+		return {dx.flatten(1).to(type), Tensor(), Tensor(), Tensor()};
+	}
+};
+
+/* ---- tree attention ---- */
+
+const int64_t MAX_CHUNK_ROWS = 256;
+const int64_t CHUNK_OVERHEAD = 16384; /* scores whose time equals the fixed cost of one more chunk */
+
+/* The spans that rows of spans [first, last] see some of: the ancestors of the first one, and themselves. */
+std::vector<size_t> seen_spans(const spar_branch *spans, size_t first, size_t last)
+{
+	std::vector<size_t> seen;
+	for (int32_t a = spans[first].parent; a >= 0; a = spans[a].parent)
+		seen.push_back(static_cast<size_t>(a));
+	std::reverse(seen.begin(), seen.end());
+	for (size_t i = first; i <= last; i++)
+		seen.push_back(i);
+	return seen;
+}
+
+int64_t count_keys(const spar_branch *spans, size_t first, size_t last)
+{
+	int64_t n = 0;
+	for (size_t i : seen_spans(spans, first, last))
+		n += static_cast<int64_t>(spans[i].n);
+	return n;
+}
+
+/* Rows [row, row + n_rows) of spans [first, last]. Key j of a span is seen by the rows in [j, the span's end). */
+Chunk new_chunk(const spar_branch *spans, size_t first, size_t last, int64_t row, int64_t n_rows, at::Device device)
+{
+	Chunk c = {row, n_rows, {}, 0, 0, Tensor()};
+	std::vector<int64_t> from, to; /* the rows that see each key */
+	for (size_t i : seen_spans(spans, first, last)) {
+		int64_t begin = static_cast<int64_t>(spans[i].begin), end = static_cast<int64_t>(spans[i].end);
+		int64_t n = std::min(static_cast<int64_t>(spans[i].n), row + n_rows - begin);
+		if (n <= 0)
+			break;
+		c.keys.emplace_back(begin, n);
+		for (int64_t j = begin; j < begin + n; j++) {
+			from.push_back(j);
+			to.push_back(end);
+		}
+	}
+	c.n_keys = static_cast<int64_t>(from.size());
+	while (c.first_hidden < c.n_keys && from[c.first_hidden] <= row && to[c.first_hidden] >= row + n_rows)
+		c.first_hidden++;
+	if (c.first_hidden == c.n_keys)
+		return c;
+	Tensor hidden = at::empty({n_rows, c.n_keys - c.first_hidden}, at::kBool);
+	bool *out = hidden.data_ptr<bool>();
+	for (int64_t r = row; r < row + n_rows; r++)
+		for (int64_t k = c.first_hidden; k < c.n_keys; k++)
+			*out++ = r < from[k] || r >= to[k];
+	c.hidden = hidden.to(device);
+	return c;
+}
+
+/* Cut the rows into chunks: a long span into equal parts; short neighbours together while that wastes few scores. */
+void cut_chunks(spar_tree &tree, const spar_branch *spans, size_t n_spans, at::Device device)
+{
+	for (size_t first = 0, last; first < n_spans; first = last + 1) {
+		int64_t row = static_cast<int64_t>(spans[first].begin), n = static_cast<int64_t>(spans[first].n);
+		int64_t work = n * count_keys(spans, first, first);
+		for (last = first; last + 1 < n_spans; last++) {
+			int64_t more = static_cast<int64_t>(spans[last + 1].n);
+			int64_t apart = work + more * count_keys(spans, last + 1, last + 1) + CHUNK_OVERHEAD;
+			int64_t together = (n + more) * count_keys(spans, first, last + 1);
+			if (n + more > MAX_CHUNK_ROWS || together > apart)
+				break;
+			n += more;
+			work = together;
+		}
+		int64_t parts = (n + MAX_CHUNK_ROWS - 1) / MAX_CHUNK_ROWS;
+		for (int64_t p = 0; p < parts; p++) {
+			int64_t begin = n * p / parts, end = n * (p + 1) / parts;
+			tree.chunks.push_back(new_chunk(spans, first, last, row + begin, end - begin, device));
+		}
+	}
+}
+
+/* On a CPU chunks run side by side, each on one thread: their products are too small to be shared out. */
+void share_out(spar_tree &tree, size_t n_workers)
+{
+	int64_t total = 0, done = 0;
+	for (const Chunk &c : tree.chunks)
+		total += c.n_rows * c.n_keys;
+	tree.shares.push_back(0);
+	for (size_t i = 0; i < tree.chunks.size(); i++) {
+		done += tree.chunks[i].n_rows * tree.chunks[i].n_keys;
+		if (tree.shares.size() < n_workers &&
+		    done * static_cast<int64_t>(n_workers) >= total * static_cast<int64_t>(tree.shares.size()))
+			tree.shares.push_back(i + 1);
+	}
+	tree.shares.push_back(tree.chunks.size());
+}
+
+template <class Body> void each_chunk(const spar_tree &tree, Body body)
+{
+	auto work = [&](int64_t begin, int64_t end) {
+		c10::AutoGradMode no_grad(false); /* the mode is a thread's own */
+		for (int64_t w = begin; w < end; w++)
+			for (size_t i = tree.shares[w]; i < tree.shares[w + 1]; i++)
+				body(w, tree.chunks[i]);
+	};
+	int64_t n_workers = tree.shares.size() - 1;
+	if (n_workers == 1)
+		work(0, 1);
+	else
+		at::parallel_for(0, n_workers, 1, work);
+}
+
+/* The chunk's keys or values out of (heads, n, d), contiguous. */
+Tensor collect(const Tensor &t, const Chunk &c)
+{
+	if (c.keys.size() == 1)
+		return t.narrow(1, c.keys[0].first, c.keys[0].second).contiguous();
+	std::vector<Tensor> parts;
+	for (const auto &range : c.keys)
+		parts.push_back(t.narrow(1, range.first, range.second));
+	return at::cat(parts, 1);
+}
+
+/* The reverse of collect: t += part, each range in its place. */
+void spread(const Tensor &t, const Tensor &part, const Chunk &c)
+{
+	int64_t at = 0;
+	for (const auto &range : c.keys) {
+		t.narrow(1, range.first, range.second).add_(part.narrow(1, at, range.second));
+		at += range.second;
+	}
+}
+
+/* Rows of (heads, n, d) as (kv heads, query heads of each * rows, d), scaled by 1 / sqrt(d). */
+Tensor queries(const Tensor &q, const Chunk &c, int64_t n_kv)
+{
+	Tensor rows = q.narrow(1, c.row, c.n_rows);
+	return at::mul(rows, 1 / std::sqrt(static_cast<double>(q.size(2)))).reshape({n_kv, -1, q.size(2)});
+}
+
+Tensor weights(const Tensor &q, const Tensor &k, const Chunk &c)
+{
+	Tensor scores = at::bmm(q, k.transpose(1, 2));
+	if (c.hidden.defined())
+		scores.view({-1, c.n_rows, c.n_keys})
+		    .narrow(2, c.first_hidden, c.n_keys - c.first_hidden)
+		    .masked_fill_(c.hidden, -INFINITY);
+	return at::softmax(scores, -1);
+}
+
+struct Attend : Function<Attend> {
+	static Tensor forward(AutogradContext *ctx, Tensor q, Tensor k, Tensor v, int64_t tree_address)
+	{
+		ctx->save_for_backward({q, k, v});
+		ctx->saved_data["tree"] = tree_address;
+		int64_t n_kv = k.size(0), n = q.size(1), d = q.size(2);
+		Tensor values = v.detach().to(at::kFloat).view({n, n_kv, d}).transpose(0, 1);
+		Tensor qs = q.detach(), ks = k.detach();
+		Tensor out = at::empty({n, q.size(0), d}, q.options());
+		each_chunk(*reinterpret_cast<const spar_tree *>(tree_address), [&](int64_t, const Chunk &c) {
+			Tensor p = weights(queries(qs, c, n_kv), collect(ks, c), c);
+			Tensor o = at::bmm(p, collect(values, c)).view({-1, c.n_rows, d});
+			out.narrow(0, c.row, c.n_rows).copy_(o.transpose(0, 1));
+		});
+		return out.flatten(1).to(v.scalar_type());
+	}
+
+	/* The weights p are computed again: keeping them would cost rows * keys * heads per layer.
+	 * dv = p^T do, ds = p (do v^T - rowsum(p do v^T)), dq = ds k, dk = ds^T q. */
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		variable_list saved = ctx->get_saved_variables();
+		Tensor q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach();
+		int64_t n_heads = q.size(0), n_kv = k.size(0), n = q.size(1), d = q.size(2);
+		Tensor values = v.to(at::kFloat).view({n, n_kv, d}).transpose(0, 1);
+		Tensor dout = dys[0].to(at::kFloat).reshape({n, n_heads, d}).transpose(0, 1);
+		Tensor dq = at::empty_like(q);
+		const auto &tree = *reinterpret_cast<const spar_tree *>(ctx->saved_data["tree"].toInt());
+		std::vector<Tensor> dks(tree.shares.size() - 1),
+		    dvs(dks.size()); /* a worker's own, added up in order */
+		double scale = 1 / std::sqrt(static_cast<double>(d));
+		each_chunk(tree, [&](int64_t w, const Chunk &c) {
+			if (!dks[w].defined()) {
+				dks[w] = at::zeros_like(k);
+				dvs[w] = at::zeros({n_kv, n, d}, k.options());
+			}
+			Tensor qc = queries(q, c, n_kv), kc = collect(k, c), vc = collect(values, c);
+			Tensor p = weights(qc, kc, c);
+			Tensor dc = dout.narrow(1, c.row, c.n_rows).reshape({n_kv, -1, d});
+			spread(dvs[w], at::bmm(p.transpose(1, 2), dc), c);
+			Tensor ds = at::_softmax_backward_data(at::bmm(dc, vc.transpose(1, 2)), p, -1, at::kFloat);
+			spread(dks[w], at::bmm(ds.transpose(1, 2), qc), c);
+			dq.narrow(1, c.row, c.n_rows).copy_(at::bmm(ds, kc).mul_(scale).view({-1, c.n_rows, d}));
+		});
+		for (size_t w = 1; w < dks.size(); w++)
+			if (dks[w].defined()) {
+				dks[0].add_(dks[w]);
+				dvs[0].add_(dvs[w]);
+			}
+		return {dq, dks[0], dvs[0].transpose(0, 1).flatten(1).to(v.scalar_type()), Tensor()};
+	}
+};
+
+/* One AdamW step on a piece that fits the caches; everything is flat. */
+int64_t adamw_piece(Tensor w, Tensor m, Tensor v, Tensor grad, const struct spar_tensor_adamw *how)
+{
+	double c1 = 1 - std::pow(how->b1, static_cast<double>(how->step));
+	double c2 = 1 - std::pow(how->b2, static_cast<double>(how->step));
+	Tensor g = at::mul(grad, how->grad_scale), old = w.clone();
+	m.mul_(how->b1).add_(g, 1 - how->b1);
+	v.mul_(how->b2).addcmul_(g, g, 1 - how->b2);
+	if (how->decay != 0)
+		w.mul_(1 - how->lr * how->decay);
+	w.addcdiv_(m, at::sqrt(v).div_(std::sqrt(c2)).add_(how->eps), -how->lr / c1);
+	return at::count_nonzero(at::ne(w, old)).item<int64_t>();
 }
 
 } // namespace
 
 extern "C" {
 
-int spar_tensor_setup(const char *device, int threads, struct spar_err *err)
+/* ---- the process ---- */
+
+int spar_tensor_start(int n_threads, struct spar_err *err)
 {
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
-	mallopt(M_TRIM_THRESHOLD, 2000000000);
+	mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
 	mallopt(M_TOP_PAD, 64 << 20);
-	std::string what;
-	try {
-		if (threads > 0)
-			at::set_num_threads(threads);
-		at::zeros({1}, at::TensorOptions().device(at::Device(device)));
-		return 0;
-	} catch (const std::exception &e) {
-		what = e.what();
-	} catch (...) {
-		what = "unknown C++ exception";
-	}
-	return spar_fail(err, SPAR_USAGE, "--device=%s: %.300s", device, what.substr(0, what.find('\n')).c_str());
+	return guard(err, [&] {
+		at::set_num_threads(n_threads > 0 ? n_threads : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+	});
 }
 
-bool spar_tensor_blas_fights(void)
+int spar_tensor_threads(void)
 {
-	// openblas_get_parallel: 0 sequential, 1 its own threads, 2 OpenMP
-	void *f = dlsym(RTLD_DEFAULT, "openblas_get_parallel");
-	return f && reinterpret_cast<int (*)(void)>(f)() == 1;
+	return at::get_num_threads();
 }
 
 const char *spar_tensor_version(void)
@@ -115,15 +416,45 @@ const char *spar_tensor_version(void)
 	return TORCH_VERSION;
 }
 
-struct spar_scope *spar_scope_new(const char *device, bool record)
+bool spar_tensor_blas_fights(void)
+{
+	void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_parallel");
+	int (*parallel)(void) = nullptr;
+	memcpy(&parallel, &symbol, sizeof parallel);
+	return parallel && parallel() == 1; /* 0: no threads, 1: its own, 2: OpenMP */
+}
+
+int spar_device_parse(struct spar_device *d, const char *text, struct spar_err *err)
+{
+	*d = {false, 0};
+	if (strcmp(text, "cpu") == 0)
+		return 0;
+	size_t n = strspn(text, "cuda") == 4 && strncmp(text, "cuda", 4) == 0 ? 4 : 0;
+	const char *digits = text + n + (n && text[n] == ':');
+	if (!n || (text[n] && (!*digits || strlen(digits) > 3 || digits[strspn(digits, "0123456789")])) ||
+	    (text[n] && text[n] != ':'))
+		return spar_fail(err, SPAR_USAGE, "device \"%s\": expected cpu, cuda or cuda:N", text);
+	*d = {true, *digits ? std::stoi(digits) : 0};
+	bool there = false;
+	int rc = guard(err, [&] {
+		there = at::hasCUDA();
+		if (there)
+			at::empty({1}, at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(d->index)));
+	});
+	if (rc == 0 && !there)
+		return spar_fail(err, SPAR_FAIL, "device \"%s\": no CUDA device, or libtorch %s was built without CUDA",
+				 text, TORCH_VERSION);
+	return rc;
+}
+
+/* ---- scopes ---- */
+
+struct spar_scope *spar_scope_new(struct spar_device device, bool grad)
 {
 	auto *s = new spar_scope;
-	s->record = record;
-	try {
-		s->device = at::Device(device);
-	} catch (const std::exception &e) {
-		s->error = e.what();
-	}
+	if (device.cuda)
+		s->device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index));
+	s->grad = grad;
 	return s;
 }
 
@@ -132,279 +463,335 @@ void spar_scope_free(struct spar_scope *s)
 	delete s;
 }
 
-int spar_scope_check(const struct spar_scope *s, struct spar_err *err)
+struct spar_scope *spar_scope_open(struct spar_scope *outer, bool grad)
 {
-	if (s->error.empty())
+	auto *s = new spar_scope;
+	s->device = outer->device;
+	s->grad = grad;
+	s->outer = outer;
+	s->err = outer->err;
+	return s;
+}
+
+struct spar_tensor *spar_scope_close(struct spar_scope *inner, struct spar_tensor *result)
+{
+	struct spar_tensor *kept = nullptr;
+	if (inner->outer->err.code == SPAR_OK)
+		inner->outer->err = inner->err;
+	if (result)
+		kept = make(inner->outer, {result}, [&] { return result->t; });
+	spar_scope_free(inner);
+	return kept;
+}
+
+int spar_scope_status(const struct spar_scope *s, struct spar_err *err)
+{
+	if (s->err.code == SPAR_OK)
 		return 0;
-	return spar_fail(err, SPAR_FAIL, "libtorch: %s", s->error.substr(0, s->error.find('\n')).c_str());
+	return spar_fail(err, s->err.code, "%s", s->err.msg);
 }
 
-struct spar_tensor *spar_tensor_f32(struct spar_scope *s, const float *data, int n_dims, const int64_t *shape)
+/* ---- make, convert, copy ---- */
+
+struct spar_tensor *spar_tensor_zeros(struct spar_scope *s, enum spar_tensor_type type, int n_dims, const size_t *shape)
 {
 	return make(s, {}, [&] {
-		Tensor host = at::from_blob(const_cast<float *>(data), sizes(shape, (size_t)n_dims), at::kFloat);
-		return host.to(s->device, at::kFloat, false, true);
+		return at::zeros(sizes(n_dims, shape), at::TensorOptions(s->device).dtype(scalar_type(type)));
 	});
 }
 
-struct spar_tensor *spar_tensor_ids(struct spar_scope *s, const int32_t *data, int64_t n)
+struct spar_tensor *spar_tensor_from_f32(struct spar_scope *s, const float *data, int n_dims, const size_t *shape)
 {
 	return make(s, {}, [&] {
-		return at::from_blob(const_cast<int32_t *>(data), {n}, at::kInt).to(s->device, at::kLong, false, true);
+		Tensor t = at::empty(sizes(n_dims, shape), at::kFloat);
+		memcpy(t.data_ptr<float>(), data, t.nbytes());
+		return t.to(s->device);
 	});
 }
 
-struct spar_tensor *spar_tensor_zeros(struct spar_scope *s, int n_dims, const int64_t *shape)
-{
-	return make(s, {},
-		    [&] { return at::zeros(sizes(shape, (size_t)n_dims), at::TensorOptions().device(s->device)); });
-}
-
-void spar_tensor_read(struct spar_scope *s, const struct spar_tensor *t, float *out)
-{
-	run(s, {t}, [&] { to_host(t->t, out); });
-}
-
-void spar_tensor_write_into(struct spar_scope *s, struct spar_tensor *t, const float *data)
-{
-	run(s, {t}, [&] { t->t.copy_(at::from_blob(const_cast<float *>(data), t->t.sizes(), at::kFloat)); });
-}
-
-int64_t spar_tensor_size(const struct spar_tensor *t, int dim)
-{
-	return t->t.size(dim);
-}
-
-int64_t spar_tensor_elements(const struct spar_tensor *t)
-{
-	return t->t.numel();
-}
-
-struct spar_tensor *spar_tensor_keep(struct spar_tensor *t)
-{
-	return t ? new spar_tensor{t->t} : nullptr;
-}
-
-void spar_tensor_free(struct spar_tensor *t)
-{
-	delete t;
-}
-
-struct spar_tensor *spar_tensor_param(struct spar_scope *s, struct spar_tensor *t)
-{
-	return spar_tensor_keep(make(s, {t}, [&] { return t->t.detach().clone().set_requires_grad(true); }));
-}
-
-struct spar_tensor *spar_tensor_keep_bf16(struct spar_scope *s, struct spar_tensor *t)
-{
-	return spar_tensor_keep(make(s, {t}, [&] { return t->t.detach().to(at::kBFloat16); }));
-}
-
-struct spar_tensor *spar_reshape(struct spar_scope *s, struct spar_tensor *t, int n_dims, const int64_t *shape)
-{
-	return make(s, {t}, [&] { return t->t.reshape(sizes(shape, (size_t)n_dims)); });
-}
-
-struct spar_tensor *spar_cat(struct spar_scope *s, struct spar_tensor *const *parts, size_t n, int dim)
+struct spar_tensor *spar_tensor_from_i32(struct spar_scope *s, const int32_t *data, size_t n)
 {
 	return make(s, {}, [&] {
-		std::vector<Tensor> list;
-		list.reserve(n);
-		for (size_t i = 0; i < n; i++) {
-			TORCH_CHECK(parts[i], "an operand is missing");
-			list.push_back(parts[i]->t);
-		}
-		return at::cat(list, dim);
+		Tensor t = at::empty({static_cast<int64_t>(n)}, at::kLong);
+		std::copy(data, data + n, t.data_ptr<int64_t>());
+		return t.to(s->device);
 	});
 }
 
-void spar_split(struct spar_scope *s, struct spar_tensor *t, const int64_t *part_sizes, size_t n,
-		struct spar_tensor **parts)
+struct spar_tensor *spar_tensor_to(struct spar_scope *s, const struct spar_tensor *t, enum spar_tensor_type type)
 {
-	std::vector<Tensor> list;
-	make(s, {t}, [&] {
-		list = at::split_with_sizes(t->t, sizes(part_sizes, n), 0);
-		return Tensor();
-	});
-	for (size_t i = 0; i < n; i++)
-		parts[i] = i < list.size() ? make(s, {}, [&] { return list[i]; }) : nullptr;
+	return make(s, {t}, [&] { return t->t.to(scalar_type(type)); });
 }
 
-struct spar_tensor *spar_rows(struct spar_scope *s, struct spar_tensor *t, struct spar_tensor *index)
+struct spar_tensor *spar_tensor_detach(struct spar_scope *s, const struct spar_tensor *t)
+{
+	return make(s, {t}, [&] { return t->t.detach(); });
+}
+
+void spar_tensor_read(struct spar_scope *s, const struct spar_tensor *t, float *out, size_t n)
+{
+	run(s, {t}, [&] {
+		Tensor host = t->t.detach().to(at::kCPU, at::kFloat).contiguous();
+		TORCH_CHECK(static_cast<size_t>(host.numel()) == n, "read of ", n, " elements out of ", host.numel());
+		std::copy_n(host.data_ptr<float>(), n, out);
+	});
+}
+
+void spar_tensor_write(struct spar_scope *s, struct spar_tensor *t, const float *in, size_t n)
+{
+	run(s, {t}, [&] {
+		TORCH_CHECK(static_cast<size_t>(t->t.numel()) == n, "write of ", n, " elements into ", t->t.numel());
+		Tensor host = at::empty(t->t.sizes(), at::kFloat);
+		std::copy_n(in, n, host.data_ptr<float>());
+		t->t.detach().copy_(host);
+	});
+}
+
+void spar_tensor_assign(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *from)
+{
+	run(s, {t, from}, [&] { t->t.copy_(from->t); });
+}
+
+void spar_tensor_drop(struct spar_tensor *t)
+{
+	if (t)
+		t->t = Tensor();
+}
+
+/* ---- shape ---- */
+
+size_t spar_tensor_size(const struct spar_tensor *t, int dim)
+{
+	return t && dim >= 0 && dim < t->t.dim() ? static_cast<size_t>(t->t.size(dim)) : 0;
+}
+
+size_t spar_tensor_elements(const struct spar_tensor *t)
+{
+	return t ? static_cast<size_t>(t->t.numel()) : 0;
+}
+
+struct spar_tensor *spar_tensor_slice(struct spar_scope *s, const struct spar_tensor *t, size_t begin, size_t n)
+{
+	return make(s, {t}, [&] { return t->t.narrow(0, static_cast<int64_t>(begin), static_cast<int64_t>(n)); });
+}
+
+struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_tensor *t, const struct spar_tensor *index)
 {
 	return make(s, {t, index}, [&] { return at::index_select(t->t, 0, index->t); });
 }
 
-struct spar_tensor *spar_narrow(struct spar_scope *s, struct spar_tensor *t, int64_t from, int64_t n)
+struct spar_tensor *spar_tensor_transpose(struct spar_scope *s, const struct spar_tensor *t)
 {
-	return make(s, {t}, [&] { return t->t.narrow(0, from, n); });
+	return make(s, {t}, [&] { return t->t.t(); });
 }
 
-struct spar_tensor *spar_add(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b)
+/* ---- algebra ---- */
+
+struct spar_tensor *spar_tensor_add(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b)
 {
-	return make(s, {a, b}, [&] { return a->t + b->t; });
+	return make(s, {a, b}, [&] { return at::add(a->t, b->t); });
 }
 
-struct spar_tensor *spar_mul(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b)
+struct spar_tensor *spar_tensor_add_scaled(struct spar_scope *s, const struct spar_tensor *a,
+					   const struct spar_tensor *b, double c)
 {
-	return make(s, {a, b}, [&] { return a->t * b->t; });
+	return make(s, {a, b}, [&] { return at::add(a->t, b->t, c); });
 }
 
-struct spar_tensor *spar_scale(struct spar_scope *s, struct spar_tensor *a, double factor)
+struct spar_tensor *spar_tensor_mul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b)
 {
-	return make(s, {a}, [&] { return a->t * factor; });
+	return make(s, {a, b}, [&] { return at::mul(a->t, b->t); });
 }
 
-void spar_add_into(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b)
+struct spar_tensor *spar_tensor_scale(struct spar_scope *s, const struct spar_tensor *a, double c)
 {
-	run(s, {a, b}, [&] { a->t.add_(b->t); });
+	return make(s, {a}, [&] { return at::mul(a->t, c); });
 }
 
-struct spar_tensor *spar_linear(struct spar_scope *s, struct spar_tensor *x, struct spar_tensor *w, bool bf16)
+struct spar_tensor *spar_tensor_exp(struct spar_scope *s, const struct spar_tensor *a)
 {
-	return make(s, {x, w}, [&] { return product(x->t, w->t.t(), bf16); });
+	return make(s, {a}, [&] { return at::exp(a->t); });
 }
 
-struct spar_tensor *spar_matmul(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b, bool trans_a,
-				bool bf16)
+struct spar_tensor *spar_tensor_sum_last(struct spar_scope *s, const struct spar_tensor *a)
 {
-	return make(s, {a, b}, [&] { return product(trans_a ? a->t.t() : a->t, b->t, bf16); });
+	return make(s, {a}, [&] { return a->t.sum(-1); });
 }
 
-struct spar_tensor *spar_silu(struct spar_scope *s, struct spar_tensor *a)
+struct spar_tensor *spar_tensor_matmul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b)
 {
-	return make(s, {a}, [&] { return at::silu(a->t); });
+	return make(s, {a, b}, [&] { return at::mm(a->t, b->t); });
 }
 
-struct spar_tensor *spar_rms_norm(struct spar_scope *s, struct spar_tensor *x, struct spar_tensor *weight, double eps)
+struct spar_tensor *spar_tensor_linear(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *w,
+				       const struct spar_tensor *bias)
 {
-	return make(s, {x, weight}, [&] { return x->t * at::rsqrt(x->t.square().mean(-1, true) + eps) * weight->t; });
+	return make(s, {x, w},
+		    [&] { return at::linear(x->t, w->t, bias ? c10::optional<Tensor>(bias->t) : c10::nullopt); });
 }
 
-struct spar_tensor *spar_rotary(struct spar_scope *s, struct spar_tensor *x, struct spar_tensor *cos,
-				struct spar_tensor *sin)
+double spar_tensor_norm(struct spar_scope *s, const struct spar_tensor *a)
 {
-	return make(s, {x, cos, sin}, [&] {
-		std::vector<Tensor> half = x->t.chunk(2, -1);
-		return at::cat({half[0] * cos->t - half[1] * sin->t, half[1] * cos->t + half[0] * sin->t}, -1);
-	});
+	double norm = 0;
+	run(s, {a}, [&] { norm = at::norm(a->t.detach(), 2, at::kDouble).item<double>(); });
+	return norm;
 }
 
-struct spar_tensor *spar_attention(struct spar_scope *s, struct spar_tensor *q, struct spar_tensor *k,
-				   struct spar_tensor *v)
+void spar_tensor_zero(struct spar_scope *s, struct spar_tensor *t)
 {
-	return make(s, {q, k, v}, [&] {
-		int64_t n = q->t.size(0), heads = q->t.size(1), d = q->t.size(2), len = k->t.size(0), kv = k->t.size(1);
-		int64_t share = heads / kv; // query heads that read one key head: their queries are rows of one product
-		Tensor rows = (q->t * (1.0 / std::sqrt((double)d)))
-				  .view({n, kv, share, d})
-				  .permute({1, 2, 0, 3})
-				  .reshape({kv, share * n, d});
-		Tensor scores = at::bmm(rows, k->t.permute({1, 2, 0})).view({kv, share, n, len});
-		if (n > 1) {
-			Tensor later = at::ones({n, len}, at::TensorOptions().dtype(at::kBool).device(q->t.device()))
-					   .triu(len - n + 1);
-			scores = scores.masked_fill(later, -INFINITY);
-		}
-		Tensor mixed = at::bmm(at::softmax(scores, -1).view({kv, share * n, len}), v->t.permute({1, 0, 2}));
-		return mixed.view({kv, share, n, d}).permute({2, 0, 1, 3}).reshape({n, heads * d});
-	});
+	run(s, {t}, [&] { t->t.detach().zero_(); });
 }
 
-struct spar_tensor *spar_dropout(struct spar_scope *s, struct spar_tensor *x, double p, uint64_t seed)
+void spar_tensor_scale_rows(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *by)
+{
+	run(s, {t, by}, [&] { t->t.mul_(by->t.unsqueeze(-1)); });
+}
+
+void spar_tensor_add_at(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *column,
+			const struct spar_tensor *by)
+{
+	run(s, {t, column, by}, [&] { t->t.scatter_add_(1, column->t.unsqueeze(-1), by->t.unsqueeze(-1)); });
+}
+
+void spar_tensor_add_product(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *a,
+			     const struct spar_tensor *b)
+{
+	run(s, {t, a, b}, [&] { t->t.narrow(0, 0, a->t.size(1)).addmm_(a->t.t(), b->t); });
+}
+
+/* ---- pieces of a transformer ---- */
+
+struct spar_tensor *spar_tensor_embed(struct spar_scope *s, const struct spar_tensor *table,
+				      const struct spar_tensor *ids)
+{
+	return make(s, {table, ids}, [&] { return at::embedding(table->t, ids->t); });
+}
+
+struct spar_tensor *spar_tensor_rms_norm(struct spar_scope *s, const struct spar_tensor *x,
+					 const struct spar_tensor *gain, double eps, enum spar_tensor_type type)
+{
+	return make(s, {x, gain},
+		    [&] { return RmsNorm::apply(x->t, gain->t, eps, static_cast<int64_t>(scalar_type(type))); });
+}
+
+struct spar_tensor *spar_tensor_swiglu(struct spar_scope *s, const struct spar_tensor *gate,
+				       const struct spar_tensor *up)
+{
+	return make(s, {gate, up}, [&] { return SwiGlu::apply(gate->t, up->t); });
+}
+
+struct spar_tensor *spar_tensor_rotary(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *cos,
+				       const struct spar_tensor *sin, size_t n_heads)
+{
+	return make(s, {x, cos, sin},
+		    [&] { return Rotary::apply(x->t, cos->t, sin->t, static_cast<int64_t>(n_heads)); });
+}
+
+struct spar_tensor *spar_tensor_log_softmax(struct spar_scope *s, const struct spar_tensor *x)
+{
+	return make(s, {x}, [&] { return at::log_softmax(x->t, -1); });
+}
+
+struct spar_tensor *spar_tensor_softmax(struct spar_scope *s, const struct spar_tensor *x)
+{
+	return make(s, {x}, [&] { return at::softmax(x->t, -1); });
+}
+
+struct spar_tensor *spar_tensor_pick(struct spar_scope *s, const struct spar_tensor *t,
+				     const struct spar_tensor *column)
+{
+	return make(s, {t, column}, [&] { return at::gather(t->t, 1, column->t.unsqueeze(-1)).squeeze(-1); });
+}
+
+struct spar_tensor *spar_tensor_dropout(struct spar_scope *s, const struct spar_tensor *x, double p)
 {
 	return make(s, {x}, [&] {
-		auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-		Tensor keep =
-		    at::empty(x->t.sizes(), at::TensorOptions().dtype(at::kFloat)).bernoulli_(1 - p, generator);
-		return x->t * keep.div_(1 - p).to(x->t.device());
+		at::Generator generator = at::globalContext().defaultGenerator(s->device);
+		return at::mul(x->t, at::empty_like(x->t).bernoulli_(1 - p, generator).div_(1 - p));
 	});
 }
 
-void spar_head_into(struct spar_scope *s, struct spar_tensor *logits, struct spar_tensor *ids, double temperature,
-		    int64_t limit, float *logp, float *entropy)
+void spar_tensor_seed(struct spar_scope *s, uint64_t seed)
 {
-	run(s, {logits, ids}, [&] {
-		Tensor &z = logits->t;
-		if (temperature != 1)
-			z.div_(temperature);
-		if (limit > 0 && limit < z.size(1))
-			z.narrow(1, limit, z.size(1) - limit).fill_(-INFINITY);
-		z.sub_(at::logsumexp(z, {1}, true));
-		to_host(z.gather(1, ids->t.unsqueeze(1)), logp);
-		if (entropy)
-			to_host((z.exp() * z.clamp_min(-1e30)).sum(1).neg(), entropy);
-		z.exp_();
+	run(s, {}, [&] {
+		at::Generator generator = at::globalContext().defaultGenerator(s->device);
+		generator.set_current_seed(seed);
 	});
 }
 
-void spar_head_grad_into(struct spar_scope *s, struct spar_tensor *p, struct spar_tensor *ids, const float *g,
-			 double temperature)
+struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans)
 {
-	run(s, {p, ids}, [&] {
-		Tensor weight = at::from_blob(const_cast<float *>(g), {p->t.size(0), 1}, at::kFloat).to(p->t.device()) /
-				temperature;
-		p->t.mul_(-weight);
-		p->t.scatter_add_(1, ids->t.unsqueeze(1), weight);
+	struct spar_tree *tree = nullptr;
+	run(s, {}, [&] {
+		s->trees.emplace_back();
+		spar_tree &t = s->trees.back();
+		t.n_nodes = n_spans ? static_cast<int64_t>(spans[n_spans - 1].begin + spans[n_spans - 1].n) : 0;
+		cut_chunks(t, spans, n_spans, s->device);
+		size_t n_workers = s->device.is_cpu() ? std::min<size_t>(at::get_num_threads(), 16) : 1;
+		share_out(t, std::max<size_t>(1, std::min(n_workers, t.chunks.size())));
+		tree = &t;
+	});
+	return tree;
+}
+
+struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_tensor *q, const struct spar_tensor *k,
+				       const struct spar_tensor *v, const struct spar_tree *tree)
+{
+	return make(s, {q, k, v}, [&] {
+		TORCH_CHECK(tree && q->t.size(1) == tree->n_nodes, "attention over ", q->t.size(1),
+			    " rows with another tree");
+		return Attend::apply(q->t, k->t, v->t, reinterpret_cast<int64_t>(tree));
 	});
 }
 
-void spar_backward(struct spar_scope *s, struct spar_tensor *y, struct spar_tensor *dy)
+/* ---- gradients and the optimizer ---- */
+
+void spar_tensor_require_grad(struct spar_scope *s, struct spar_tensor *t)
 {
-	make(s, {y, dy}, [&] {
-		torch::autograd::backward({y->t}, {dy->t});
-		return Tensor();
+	run(s, {t}, [&] { t->t.set_requires_grad(true); });
+}
+
+struct spar_tensor *spar_tensor_grad(struct spar_scope *s, const struct spar_tensor *t)
+{
+	return make(s, {t}, [&] {
+		Tensor leaf = t->t;
+		if (!leaf.grad().defined())
+			leaf.mutable_grad() = at::zeros_like(leaf.detach());
+		return leaf.grad();
 	});
 }
 
-struct spar_tensor *spar_grad(struct spar_scope *s, struct spar_tensor *param)
+void spar_tensor_drop_grad(struct spar_scope *s, struct spar_tensor *t)
 {
-	if (!param || !param->t.grad().defined())
-		return nullptr;
-	return make(s, {param}, [&] { return param->t.grad(); });
+	run(s, {t}, [&] { t->t.mutable_grad() = Tensor(); });
 }
 
-void spar_grad_add(struct spar_scope *s, struct spar_tensor *param, struct spar_tensor *g)
+void spar_tensor_backward(struct spar_scope *s, const struct spar_tensor *y, const struct spar_tensor *dy)
 {
-	run(s, {param, g}, [&] {
-		Tensor &have = param->t.mutable_grad();
-		if (have.defined())
-			have.add_(g->t.view_as(have));
-		else
-			have = g->t.detach().clone().view_as(param->t);
-	});
+	run(s, {y, dy}, [&] { torch::autograd::backward({y->t}, {dy->t}); });
 }
 
-void spar_grad_clear(struct spar_tensor *param)
-{
-	param->t.mutable_grad() = Tensor();
-}
-
-double spar_sum_squares(struct spar_scope *s, struct spar_tensor *t)
-{
-	double sum = 0;
-	run(s, {t}, [&] { sum = t->t.detach().square().sum(at::kDouble).item<double>(); });
-	return sum;
-}
-
-int64_t spar_adamw_into(struct spar_scope *s, struct spar_tensor *param, struct spar_tensor *m, struct spar_tensor *v,
-			const struct spar_adamw_rates *r)
+size_t spar_tensor_adamw_step(struct spar_scope *s, struct spar_tensor *w, struct spar_tensor *m, struct spar_tensor *v,
+			      const struct spar_tensor *grad, const struct spar_tensor_adamw *how)
 {
 	int64_t changed = 0;
-	run(s, {param, m, v}, [&] {
-		TORCH_CHECK(param->t.grad().defined(), "a parameter has no gradient");
-		Tensor before = param->t.detach().clone();
-		Tensor g = r->grad_scale == 1 ? param->t.grad() : param->t.grad() * r->grad_scale;
-		double correct1 = 1 - std::pow(r->beta1, (double)r->step),
-		       correct2 = 1 - std::pow(r->beta2, (double)r->step);
-		if (r->weight_decay != 0)
-			param->t.mul_(1 - r->learning_rate * r->weight_decay);
-		m->t.mul_(r->beta1).add_(g, 1 - r->beta1);
-		v->t.mul_(r->beta2).addcmul_(g, g, 1 - r->beta2);
-		param->t.addcdiv_(m->t, (v->t.sqrt() / std::sqrt(correct2)).add_(r->eps), -r->learning_rate / correct1);
-		changed = at::ne(param->t, before).sum().item<int64_t>();
+	run(s, {w, m, v, grad}, [&] {
+		Tensor flat[4] = {w->t.detach().view(-1), m->t.view(-1), v->t.view(-1), grad->t.reshape(-1)};
+		int64_t n = flat[0].numel(), piece = s->device.is_cpu() ? 1 << 15 : n,
+			n_pieces = n ? (n + piece - 1) / piece : 0;
+		std::vector<int64_t> counts(n_pieces);
+		at::parallel_for(0, n_pieces, 1, [&](int64_t begin, int64_t end) {
+			c10::AutoGradMode no_grad(false);
+			for (int64_t i = begin; i < end; i++) {
+				int64_t at = i * piece, size = std::min(piece, n - at);
+				counts[i] = adamw_piece(flat[0].narrow(0, at, size), flat[1].narrow(0, at, size),
+							flat[2].narrow(0, at, size), flat[3].narrow(0, at, size), how);
+			}
+		});
+		for (int64_t c : counts)
+			changed += c;
 	});
-	return changed;
+	return static_cast<size_t>(changed);
 }
 
 } // extern "C"

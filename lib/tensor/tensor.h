@@ -1,22 +1,23 @@
-/* tensor.h - a C11 tensor algebra over libtorch: what a transformer and its training need, and no more.
+/* tensor.h - a small tensor algebra in C11 over libtorch (1.13 and 2.x): what training a transformer needs, no more.
+ *
+ *	struct spar_scope *s = spar_scope_new(device, true);
+ *	struct spar_tensor *x = spar_tensor_from_f32(s, data, 2, (size_t[]){n_rows, n_in});
+ *	struct spar_tensor *y = spar_tensor_linear(s, spar_tensor_rms_norm(s, x, gain, 1e-5, SPAR_TENSOR_F32), w, NULL);
+ *	spar_tensor_backward(s, y, dy);
+ *	rc = spar_scope_status(s, &err);                // one look at the end: did anything above fail?
+ *	spar_scope_free(s);                             // x, y and what they kept for the backward are gone
  *
  * Conventions
- *  1. Scopes. Every tensor an operation makes belongs to the scope it was made in and dies with it; handles are never
- *     freed one by one. spar_tensor_keep() gives a tensor a life of its own (parameters), ended by spar_tensor_free().
- *  2. Errors stick to the scope. An operation that fails, or gets a NULL operand, returns NULL and does nothing; the first
- *     message stays. So a computation is written as a formula and checked once, with spar_scope_check().
- *  3. Shapes are row-major, sizes int64_t, given outermost first. An operation never changes its operands unless its name
- *     ends in _into.
- *  4. Gradients are recorded for what depends on a tensor made with spar_tensor_param, unless the scope was opened with
- *     record = false.
- *  5. No exception leaves this layer. One thread calls it; libtorch's own threads work below.
- *  6. float32 everywhere but where a dtype is named; ids are int64.
- *
- *	struct spar_scope *s = spar_scope_new("cpu", true);
- *	struct spar_tensor *y = spar_linear(s, x, w, false);
- *	spar_backward(s, y, dy);
- *	rc = spar_scope_check(s, &err);
- *	spar_scope_free(s);
+ *  1. Scopes own. A result belongs to the scope it was made in and dies with it. An operand may come from another scope
+ *     that is still open. A loop may let go of a value early with spar_tensor_drop.
+ *  2. Errors stick to the scope. The first failure is remembered; from then on every function given that scope does
+ *     nothing and returns NULL (or 0). So a formula may be written as a formula and its scope asked once. No exception leaves.
+ *  3. A scope is made with or without gradients: operations in it are recorded for spar_tensor_backward, or not.
+ *  4. Shapes are row-major; "(rows, cols)" names them. Results are new tensors, except where a comment says view (shares
+ *     memory) or in place.
+ *  5. Types: F32, BF16, and INDEX (64-bit row or column numbers). Products are made in the type of their operands;
+ *     normalisation, rotation, attention, softmax and sums are F32 inside.
+ *  6. One thread calls. Results are the same from run to run for the same number of threads (on a CPU).
  */
 #ifndef SPAR_TENSOR_TENSOR_H
 #define SPAR_TENSOR_TENSOR_H
@@ -30,115 +31,157 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
-#define SPAR_API __attribute__((visibility("default")))
-#else
-#define SPAR_API
-#endif
+struct spar_tensor; /* opaque, owned by a scope */
+struct spar_scope;  /* opaque */
+struct spar_tree;   /* opaque: the plan of a tree attention, owned by a scope */
 
-struct spar_tensor;
-struct spar_scope;
+enum spar_tensor_type { SPAR_TENSOR_F32, SPAR_TENSOR_BF16, SPAR_TENSOR_INDEX };
 
-/*! Once per process, before anything else: number of threads (0: all cores), and large malloc thresholds, without which
- *  glibc gives every large tensor back to the kernel and page faults dominate. SPAR_USAGE if `device` is not usable. */
-SPAR_API int spar_tensor_setup(const char *device, int threads, struct spar_err *err);
+/* ---- the process ---- */
 
-/*! True if the BLAS in use is OpenBLAS built with its own threads, which fight with OpenMP (a step takes 7 times as long). */
-SPAR_API bool spar_tensor_blas_fights(void);
+/*! Before anything else (again is fine): number of threads (0: all cores) and an allocator that keeps large blocks instead of giving
+ *  them back to the kernel after each operation (page faults took more than half of a step). */
+int spar_tensor_start(int n_threads, struct spar_err *err);
+int spar_tensor_threads(void);
+const char *spar_tensor_version(void); /* libtorch's, "1.13.0" */
 
-/*! "1.13.1", "2.13.0": the libtorch this was built against. */
-SPAR_API const char *spar_tensor_version(void);
+/*! True if the BLAS in use is OpenBLAS built with its own threads, which fight OpenMP's (a step takes 7 times as long). */
+bool spar_tensor_blas_fights(void);
+
+struct spar_device {
+	bool cuda;
+	int index;
+};
+/*! "cpu", "cuda", "cuda:1". SPAR_USAGE for another word, SPAR_FAIL when there is no such device. */
+int spar_device_parse(struct spar_device *d, const char *text, struct spar_err *err);
 
 /* ---- scopes ---- */
-SPAR_API struct spar_scope *spar_scope_new(const char *device, bool record);
-SPAR_API void spar_scope_free(struct spar_scope *s);
-/*! 0, or SPAR_FAIL with the scope's first error in `err`. */
-SPAR_API int spar_scope_check(const struct spar_scope *s, struct spar_err *err);
 
-/* ---- host and back; the arrays are copied ---- */
-SPAR_API struct spar_tensor *spar_tensor_f32(struct spar_scope *s, const float *data, int n_dims, const int64_t *shape);
-SPAR_API struct spar_tensor *spar_tensor_ids(struct spar_scope *s, const int32_t *data, int64_t n);
-SPAR_API struct spar_tensor *spar_tensor_zeros(struct spar_scope *s, int n_dims, const int64_t *shape);
-/*! Copies all elements, row-major, converted to float32. */
-SPAR_API void spar_tensor_read(struct spar_scope *s, const struct spar_tensor *t, float *out);
-/*! Overwrites t with host floats (as many as it has elements), without recording. */
-SPAR_API void spar_tensor_write_into(struct spar_scope *s, struct spar_tensor *t, const float *data);
-SPAR_API int64_t spar_tensor_size(const struct spar_tensor *t, int dim);
-SPAR_API int64_t spar_tensor_elements(const struct spar_tensor *t);
+struct spar_scope *spar_scope_new(struct spar_device device, bool grad);
+void spar_scope_free(struct spar_scope *s);
 
-/* ---- lives of their own ---- */
-SPAR_API struct spar_tensor *spar_tensor_keep(struct spar_tensor *t); /* shares storage; NULL gives NULL */
-SPAR_API void spar_tensor_free(struct spar_tensor *t);
-/*! A kept leaf, a copy of t, that gathers gradients. */
-SPAR_API struct spar_tensor *spar_tensor_param(struct spar_scope *s, struct spar_tensor *t);
-/*! A kept bfloat16 copy, for frozen weights. */
-SPAR_API struct spar_tensor *spar_tensor_keep_bf16(struct spar_scope *s, struct spar_tensor *t);
+/*! A scope inside another one, for a layer's or a chunk's intermediates: `outer` must stay open meanwhile. Closing it
+ *  frees all but `result` (NULL: nothing is wanted), which becomes the outer scope's, as does a failure. */
+struct spar_scope *spar_scope_open(struct spar_scope *outer, bool grad);
+struct spar_tensor *spar_scope_close(struct spar_scope *inner, struct spar_tensor *result);
 
-/* ---- shapes ---- */
-SPAR_API struct spar_tensor *spar_reshape(struct spar_scope *s, struct spar_tensor *t, int n_dims,
-					  const int64_t *shape);
-SPAR_API struct spar_tensor *spar_cat(struct spar_scope *s, struct spar_tensor *const *parts, size_t n, int dim);
-/*! Cut dimension 0 into n parts of the given sizes (their sum is its size); one backward for all. */
-SPAR_API void spar_split(struct spar_scope *s, struct spar_tensor *t, const int64_t *sizes, size_t n,
-			 struct spar_tensor **parts);
-/*! Rows t[index[i]] (n, ...). */
-SPAR_API struct spar_tensor *spar_rows(struct spar_scope *s, struct spar_tensor *t, struct spar_tensor *index);
-/*! t[from, from + n) along dimension 0, sharing storage. */
-SPAR_API struct spar_tensor *spar_narrow(struct spar_scope *s, struct spar_tensor *t, int64_t from, int64_t n);
+/*! 0, or the first failure since the scope was made. */
+int spar_scope_status(const struct spar_scope *s, struct spar_err *err);
 
-/* ---- arithmetic ---- */
-SPAR_API struct spar_tensor *spar_add(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b);
-SPAR_API struct spar_tensor *spar_mul(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b);
-SPAR_API struct spar_tensor *spar_scale(struct spar_scope *s, struct spar_tensor *a, double factor);
-SPAR_API void spar_add_into(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b); /* a += b */
-/*! x (n, in) times the transpose of w (out, in); with bf16 the product is taken in bfloat16 and given in float32. */
-SPAR_API struct spar_tensor *spar_linear(struct spar_scope *s, struct spar_tensor *x, struct spar_tensor *w, bool bf16);
-/*! (m, k) times (k, n); trans_a: a is (k, m). */
-SPAR_API struct spar_tensor *spar_matmul(struct spar_scope *s, struct spar_tensor *a, struct spar_tensor *b,
-					 bool trans_a, bool bf16);
-SPAR_API struct spar_tensor *spar_silu(struct spar_scope *s, struct spar_tensor *a);
-/*! x (n, h) over its root mean square, times weight (h). Zhang & Sennrich 2019. */
-SPAR_API struct spar_tensor *spar_rms_norm(struct spar_scope *s, struct spar_tensor *x, struct spar_tensor *weight,
-					   double eps);
-/*! Rotary embedding of x (n, heads, d), half-split: cos and sin (n, 1, d/2). Su et al. 2021. */
-SPAR_API struct spar_tensor *spar_rotary(struct spar_scope *s, struct spar_tensor *x, struct spar_tensor *cos,
-					 struct spar_tensor *sin);
-/*! Attention of a segment: q (n, heads, d) at the end of a path whose keys and values are k, v (len, kv_heads, d); query i
- *  sees keys 0 .. len - n + i. Gives (n, heads * d). */
-SPAR_API struct spar_tensor *spar_attention(struct spar_scope *s, struct spar_tensor *q, struct spar_tensor *k,
-					    struct spar_tensor *v);
-/*! Each element is dropped with probability p, the others are divided by 1 - p; the same seed gives the same mask. */
-SPAR_API struct spar_tensor *spar_dropout(struct spar_scope *s, struct spar_tensor *x, double p, uint64_t seed);
+/* ---- make, convert, copy to and from the host ---- */
 
-/* ---- the head: logits (n, vocabulary) of a chunk of targets; never recorded ---- */
-/*! In place: logits / temperature, columns from `limit` on left out (limit 0: none), then softmax. log p of ids (n) goes
- *  into logp (n), nats, and the entropy into entropy (n) if that is not NULL. */
-SPAR_API void spar_head_into(struct spar_scope *s, struct spar_tensor *logits, struct spar_tensor *ids,
-			     double temperature, int64_t limit, float *logp, float *entropy);
-/*! In place: probabilities p -> d loss / d logits, for d loss / d logp = g (n): g (onehot - p) / temperature. */
-SPAR_API void spar_head_grad_into(struct spar_scope *s, struct spar_tensor *p, struct spar_tensor *ids, const float *g,
-				  double temperature);
+struct spar_tensor *spar_tensor_zeros(struct spar_scope *s, enum spar_tensor_type type, int n_dims,
+				      const size_t *shape);
+struct spar_tensor *spar_tensor_from_f32(struct spar_scope *s, const float *data, int n_dims,
+					 const size_t *shape);                                 /* copied */
+struct spar_tensor *spar_tensor_from_i32(struct spar_scope *s, const int32_t *data, size_t n); /* copied, as INDEX */
+struct spar_tensor *spar_tensor_to(struct spar_scope *s, const struct spar_tensor *t,
+				   enum spar_tensor_type type); /* t itself if it has that type */
+struct spar_tensor *spar_tensor_detach(struct spar_scope *s,
+				       const struct spar_tensor *t); /* view outside the recorded graph */
+void spar_tensor_read(struct spar_scope *s, const struct spar_tensor *t, float *out, size_t n); /* n: elements of t */
+void spar_tensor_write(struct spar_scope *s, struct spar_tensor *t, const float *in, size_t n); /* in place */
+
+void spar_tensor_assign(struct spar_scope *s, struct spar_tensor *t,
+			const struct spar_tensor *from); /* in place, equal shapes */
+void spar_tensor_drop(struct spar_tensor *t);            /* its memory, now; the handle must not be used again */
+
+/* ---- shape ---- */
+
+size_t spar_tensor_size(const struct spar_tensor *t, int dim);
+size_t spar_tensor_elements(const struct spar_tensor *t);
+struct spar_tensor *spar_tensor_slice(struct spar_scope *s, const struct spar_tensor *t, size_t begin,
+				      size_t n); /* rows, a view */
+struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_tensor *t,
+				     const struct spar_tensor *index);
+struct spar_tensor *spar_tensor_transpose(struct spar_scope *s, const struct spar_tensor *t); /* of a matrix; a view */
+
+/* ---- algebra ---- */
+
+struct spar_tensor *spar_tensor_add(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
+/*! a + c * b */
+struct spar_tensor *spar_tensor_add_scaled(struct spar_scope *s, const struct spar_tensor *a,
+					   const struct spar_tensor *b, double c);
+struct spar_tensor *spar_tensor_mul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
+struct spar_tensor *spar_tensor_scale(struct spar_scope *s, const struct spar_tensor *a, double c);
+struct spar_tensor *spar_tensor_exp(struct spar_scope *s, const struct spar_tensor *a);
+struct spar_tensor *spar_tensor_sum_last(struct spar_scope *s,
+					 const struct spar_tensor *a); /* (rows, cols) -> (rows) */
+/*! (n, k) (k, m) -> (n, m) */
+struct spar_tensor *spar_tensor_matmul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
+/*! x (rows, in), w (out, in), bias (out) or NULL -> x w^T + bias (rows, out) */
+struct spar_tensor *spar_tensor_linear(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *w,
+				       const struct spar_tensor *bias);
+double spar_tensor_norm(struct spar_scope *s, const struct spar_tensor *a); /* sqrt of the sum of squares */
+
+/* In place: */
+void spar_tensor_zero(struct spar_scope *s, struct spar_tensor *t);
+void spar_tensor_scale_rows(struct spar_scope *s, struct spar_tensor *t,
+			    const struct spar_tensor *by); /* t[i,:] *= by[i] */
+/*! t[i, column[i]] += by[i] */
+void spar_tensor_add_at(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *column,
+			const struct spar_tensor *by);
+/*! The first rows of t (as many as a has columns) += a^T b; a (k, n), b (k, m), t (>= n, m). */
+void spar_tensor_add_product(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *a,
+			     const struct spar_tensor *b);
+
+/* ---- pieces of a transformer ---- */
+
+/*! table (vocabulary, width), ids (n) -> (n, width) */
+struct spar_tensor *spar_tensor_embed(struct spar_scope *s, const struct spar_tensor *table,
+				      const struct spar_tensor *ids);
+/*! x / sqrt(mean(x^2) + eps) * gain over the last dimension; result in `type`. */
+struct spar_tensor *spar_tensor_rms_norm(struct spar_scope *s, const struct spar_tensor *x,
+					 const struct spar_tensor *gain, double eps, enum spar_tensor_type type);
+/*! silu(gate) * up, silu(z) = z / (1 + e^-z) */
+struct spar_tensor *spar_tensor_swiglu(struct spar_scope *s, const struct spar_tensor *gate,
+				       const struct spar_tensor *up);
+/*! x (n, n_heads * d) -> (n_heads, n, d) F32, each head's halves rotated by its row's angles: cos, sin (n, d / 2). */
+struct spar_tensor *spar_tensor_rotary(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *cos,
+				       const struct spar_tensor *sin, size_t n_heads);
+/*! log of the softmax over the last dimension */
+struct spar_tensor *spar_tensor_log_softmax(struct spar_scope *s, const struct spar_tensor *x);
+struct spar_tensor *spar_tensor_softmax(struct spar_scope *s, const struct spar_tensor *x);
+/*! t (rows, cols), column (rows) -> (rows): t[i, column[i]] */
+struct spar_tensor *spar_tensor_pick(struct spar_scope *s, const struct spar_tensor *t,
+				     const struct spar_tensor *column);
+
+/*! Zero elements with probability p, scale the rest by 1 / (1 - p). Draws go on from the last spar_tensor_seed. */
+struct spar_tensor *spar_tensor_dropout(struct spar_scope *s, const struct spar_tensor *x, double p);
+void spar_tensor_seed(struct spar_scope *s, uint64_t seed);
+
+/* Attention over a forest: a node sees its ancestors and itself. Spans are runs of nodes without a branch, in depth-first
+ * order without gaps, so what hangs below a span is one range of nodes. */
+struct spar_branch {
+	int32_t parent;       /* an earlier span, or -1: a root */
+	size_t begin, n, end; /* its nodes [begin, begin + n); with all below it [begin, end) */
+};
+struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans);
+/*! softmax(q k^T / sqrt(d), over the nodes seen) v. q (n_heads, n, d) and k (n_kv_heads, n, d) from spar_tensor_rotary,
+ *  v (n, n_kv_heads * d) -> (n, n_heads * d) in v's type. Query head h reads key head h / (n_heads / n_kv_heads).
+ *  `tree` must live until the backward is done. */
+struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_tensor *q, const struct spar_tensor *k,
+				       const struct spar_tensor *v, const struct spar_tree *tree);
 
 /* ---- gradients and the optimizer ---- */
-/*! Backward from y with d loss / d y = dy; gradients of parameters are added up. Frees what was recorded. */
-SPAR_API void spar_backward(struct spar_scope *s, struct spar_tensor *y, struct spar_tensor *dy);
-/*! The gradient gathered so far, belonging to the scope; NULL if there is none (not an error). */
-SPAR_API struct spar_tensor *spar_grad(struct spar_scope *s, struct spar_tensor *param);
-/*! Add g to the parameter's gradient (for the parts worked out by hand). */
-SPAR_API void spar_grad_add(struct spar_scope *s, struct spar_tensor *param, struct spar_tensor *g);
-SPAR_API void spar_grad_clear(struct spar_tensor *param);
-/*! Sum of squares, in float64. */
-SPAR_API double spar_sum_squares(struct spar_scope *s, struct spar_tensor *t);
 
-struct spar_adamw_rates {
-	double learning_rate, beta1, beta2, eps, weight_decay;
-	double grad_scale; /* the gradient is multiplied by this first (clipping) */
-	uint64_t step;     /* 1-based */
+/*! Make t a leaf whose gradient is gathered by spar_tensor_backward (added to what is there). */
+void spar_tensor_require_grad(struct spar_scope *s, struct spar_tensor *t);
+/*! The gradient of a leaf (shares memory with it); zeros are made when none has been gathered. */
+struct spar_tensor *spar_tensor_grad(struct spar_scope *s, const struct spar_tensor *t);
+void spar_tensor_drop_grad(struct spar_scope *s, struct spar_tensor *t);
+/*! Add dy^T dy/dleaf to the gradient of every leaf y was made of; frees what was kept for it. */
+void spar_tensor_backward(struct spar_scope *s, const struct spar_tensor *y, const struct spar_tensor *dy);
+
+/*! One AdamW step (Loshchilov, Hutter 2019; bias-corrected moments) on w with its gradient times grad_scale:
+ *    w -= lr * decay * w;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  w -= lr * (m/c1) / (sqrt(v/c2) + eps)
+ *  with c = 1 - b^step. Returns how many elements of w changed. */
+struct spar_tensor_adamw {
+	double lr, b1, b2, eps, decay, grad_scale;
+	uint64_t step; /* from 1 */
 };
-/*! One AdamW step in place (Loshchilov & Hutter 2019, as torch.optim.AdamW computes it). Returns how many elements of the
- *  parameter changed. */
-SPAR_API int64_t spar_adamw_into(struct spar_scope *s, struct spar_tensor *param, struct spar_tensor *m,
-				 struct spar_tensor *v, const struct spar_adamw_rates *rates);
+size_t spar_tensor_adamw_step(struct spar_scope *s, struct spar_tensor *w, struct spar_tensor *m, struct spar_tensor *v,
+			      const struct spar_tensor *grad, const struct spar_tensor_adamw *how);
 
 #ifdef __cplusplus
 }
