@@ -35,10 +35,13 @@
 #define MULTIPLY(acc, a, panel) DOT(acc, panel, *(const int32_any *)(a))
 #endif
 
-/* c (R, NV vectors) in registers. R and NV are constants at every call. */
-static inline __attribute__((always_inline)) void NAME(tile)(size_t R, size_t NV, const A *a, size_t lda, const W *w,
-							     size_t ldw, size_t k, float *c, size_t ldc,
-							     enum spar_gemm_mode mode)
+#define TILE_ARGUMENTS \
+	const A *a, size_t lda, const W *w, size_t ldw, size_t k, float *c, size_t ldc, enum spar_gemm_mode mode
+
+/* c (R, NV vectors) in registers. R and NV are constants at every call. (Address checks stay; those of arithmetic, unrolled
+ * a thousand times, would take the compiler a minute.) */
+static inline __attribute__((always_inline, no_sanitize("undefined"))) void NAME(tile)(size_t R, size_t NV,
+										       TILE_ARGUMENTS)
 {
 	V acc[12][TILE_VECTORS];
 #pragma GCC unroll 12
@@ -66,16 +69,21 @@ static inline __attribute__((always_inline)) void NAME(tile)(size_t R, size_t NV
 		}
 }
 
-static void NAME(dispatch)(size_t rows, size_t vectors, const A *a, size_t lda, const W *w, size_t ldw, size_t k,
-			   float *c, size_t ldc, enum spar_gemm_mode mode)
+#define TILE_FUNCTION(R, NV) \
+	static __attribute__((noinline, no_sanitize("undefined"))) void NAME(tile_##R##x##NV)(TILE_ARGUMENTS) \
+	{ \
+		NAME(tile)(R, NV, a, lda, w, ldw, k, c, ldc, mode); \
+	}
+TILES(TILE_FUNCTION)
+
+static void NAME(dispatch)(size_t rows, size_t vectors, TILE_ARGUMENTS)
 {
 	switch (vectors * 16 + rows) {
 #define TILE_CASE(R, NV) \
 	case NV * 16 + R: \
-		NAME(tile)(R, NV, a, lda, w, ldw, k, c, ldc, mode); \
+		NAME(tile_##R##x##NV)(a, lda, w, ldw, k, c, ldc, mode); \
 		break;
 		TILES(TILE_CASE)
-#undef TILE_CASE
 	}
 }
 
@@ -86,9 +94,9 @@ static void NAME(gemm)(const void *a, size_t lda, const void *w, size_t ldw, siz
 		size_t left = (cols - col) / LENGTH, vectors = left < TILE_VECTORS ? left : TILE_VECTORS;
 		for (size_t row = 0; row < rows; row += TILE_ROWS(vectors)) {
 			size_t n = rows - row < TILE_ROWS(vectors) ? rows - row : TILE_ROWS(vectors);
-			NAME(dispatch)
-			(n, vectors, (const A *)a + row * lda, lda, (const W *)w + col * STEP, ldw, k,
-			 c + row * ldc + col, ldc, mode);
+			const A *from = (const A *)a + row * lda;
+			const W *panel = (const W *)w + col * STEP;
+			NAME(dispatch)(n, vectors, from, lda, panel, ldw, k, c + row * ldc + col, ldc, mode);
 		}
 		col += vectors * LENGTH;
 	}
@@ -98,6 +106,9 @@ static void NAME(gemm)(const void *a, size_t lda, const void *w, size_t ldw, siz
 #undef PANEL_WIDENED
 #undef PANEL_DOT
 #undef NAME
+#undef TILE_ARGUMENTS
+#undef TILE_FUNCTION
+#undef TILE_CASE
 #undef A
 #undef W
 #undef STEP
