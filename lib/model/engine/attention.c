@@ -274,12 +274,12 @@ static void attend(const struct work *w, const struct spar_unit *u, const char *
 	}
 }
 
-void spar_attention_run(struct spar_attention *a, size_t layer, const void *q, size_t n_rows, void *out, size_t ld)
+void spar_attention_run(const struct spar_attention *a, struct spar_worker *worker, size_t layer, const void *q,
+			size_t n_rows, void *out, size_t ld)
 {
 	size_t size = a->kernel->act_size, n_queries = a->unit_rows * a->group;
 	float *scratch = a->scratch + (size_t)omp_get_thread_num() * a->scratch_floats;
-#pragma omp for schedule(dynamic) nowait
-	for (size_t i = 0; i < a->n_units * a->n_kv_heads; i++) {
+	for (size_t i; spar_worker_take(worker, a->n_units * a->n_kv_heads, &i);) {
 		const struct spar_unit *u = &a->units[i % a->n_units];
 		size_t head = i / a->n_units;
 		struct work w = {.a = a, .layer = layer, .head = head, .ld = u->n_positions};

@@ -13,6 +13,7 @@
 
 #include "model/config.h"
 #include "model/engine/kernel.h"
+#include "model/engine/team.h"
 #include "model/engine/tree.h"
 
 /* A token to compute: `node` holds its position. */
@@ -55,8 +56,8 @@ void spar_attention_store(const struct spar_attention *a, const struct spar_row 
 /*! The index in acts of query `head` of a row in q, (n_kv_heads, n_rows, group, width): a unit's queries lie together. */
 size_t spar_attention_query(const struct spar_attention *a, size_t n_rows, size_t row, size_t head);
 
-/*! Attention of the planned rows: q as above, out (n_rows, ld) acts, heads side by side. Inside a parallel region, by all
- *  threads of it; no barrier behind it. */
-void spar_attention_run(struct spar_attention *a, size_t layer, const void *q, size_t n_rows, void *out, size_t ld);
+/*! Attention of the planned rows: q as above, out (n_rows, ld) acts, heads side by side. A phase of the team's. */
+void spar_attention_run(const struct spar_attention *a, struct spar_worker *worker, size_t layer, const void *q,
+			size_t n_rows, void *out, size_t ld);
 
 #endif

@@ -2,7 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BLOCK_ROWS 24 /* a multiple of every tile's height in panels of SPAR_PANEL columns */
+#define N_PHASES(n_layers) (1 + 8 * (n_layers)) /* of a pass */
+#define BLOCK_ROWS 24                           /* a multiple of every tile's height in panels of SPAR_PANEL columns */
 
 int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const struct spar_weights *w,
 		      const struct spar_kernel *kernel, int threads, struct spar_err *err)
@@ -19,6 +20,8 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 	    .inner = spar_round_up(c->intermediate_size, SPAR_PANEL),
 	};
 	spar_attention_init(&f->attention, c, kernel, w->dtype, threads);
+	if (spar_team_init(&f->team, N_PHASES(c->n_layers), err) < 0)
+		return -SPAR_FAIL;
 	const struct {
 		void **buffer;
 		size_t row_size;
@@ -44,6 +47,7 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 void spar_forward_release(struct spar_forward *f)
 {
 	spar_attention_release(&f->attention);
+	free(f->team.phases);
 	free(f->x);
 	free(f->normed);
 	free(f->projected);
@@ -116,24 +120,22 @@ static void panel_product(const struct spar_forward *f, const struct spar_linear
 }
 
 /* c (n_rows, ldc) = or += a (n_rows, lda) times the weights; rows of c are padded to SPAR_PANEL. */
-static void multiply(struct spar_forward *f, const struct spar_linear *l, const void *a, size_t lda, size_t n_rows,
-		     float *c, size_t ldc, enum spar_gemm_mode mode)
+static void multiply(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l, const void *a,
+		     size_t lda, size_t n_rows, float *c, size_t ldc, enum spar_gemm_mode mode)
 {
 	struct items items = share_out(f, l, n_rows);
-#pragma omp for schedule(static) nowait
-	for (size_t i = 0; i < items.n; i++) {
+	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item item = item_at(&items, l, n_rows, i);
 		panel_product(f, l, &item, a, lda, c + item.row * ldc + item.column, ldc, mode);
 	}
-	spar_team_barrier(&f->team);
 }
 
 /* gated = silu(gate(normed)) * up(normed): both panels of a block of rows meet while they are in the first-level cache. */
-static void multiply_gated(struct spar_forward *f, const struct spar_layer *layer, size_t n_rows)
+static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, const struct spar_layer *layer,
+			   size_t n_rows)
 {
 	struct items items = share_out(f, &layer->gate, n_rows);
-#pragma omp for schedule(static) nowait
-	for (size_t i = 0; i < items.n; i++) {
+	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item whole = item_at(&items, &layer->gate, n_rows, i), item = whole;
 		for (; item.row < whole.row + whole.n_rows; item.row += BLOCK_ROWS) {
 			float gate[BLOCK_ROWS * SPAR_PANEL], up[BLOCK_ROWS * SPAR_PANEL];
@@ -148,15 +150,14 @@ static void multiply_gated(struct spar_forward *f, const struct spar_layer *laye
 			}
 		}
 	}
-	spar_team_barrier(&f->team);
 }
 
-static void multiply_head(struct spar_forward *f, size_t n_rows, size_t limit, float *logits)
+static void multiply_head(const struct spar_forward *f, struct spar_worker *w, size_t n_rows, size_t limit,
+			  float *logits)
 {
 	const struct spar_linear *head = &f->weights->head;
 	struct items items = share_out(f, head, n_rows);
-#pragma omp for schedule(static) nowait
-	for (size_t i = 0; i < items.n; i++) {
+	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item whole = item_at(&items, head, n_rows, i), item = whole;
 		size_t wide = head->n - item.column < SPAR_PANEL ? head->n - item.column : SPAR_PANEL;
 		for (; item.row < whole.row + whole.n_rows; item.row += BLOCK_ROWS) {
@@ -172,37 +173,33 @@ static void multiply_head(struct spar_forward *f, size_t n_rows, size_t limit, f
 			}
 		}
 	}
-	spar_team_barrier(&f->team);
 }
 
 /* ---- what is done row by row ---- */
 
-static void normalize(struct spar_forward *f, const float *x, const float *weight, size_t n_rows)
+static void normalize(const struct spar_forward *f, struct spar_worker *w, const float *x, const float *weight,
+		      size_t n_rows)
 {
-#pragma omp for schedule(static) nowait
-	for (size_t r = 0; r < n_rows; r++)
+	for (size_t r; spar_worker_take(w, n_rows, &r);)
 		f->kernel->norm(x + r * f->hidden, weight, f->hidden, f->config->hidden_size, f->config->rms_norm_eps,
 				(char *)f->normed + r * f->hidden * f->kernel->act_size);
-	spar_team_barrier(&f->team);
 }
 
-static void embed(struct spar_forward *f, const struct spar_row *rows, size_t n_rows)
+static void embed(const struct spar_forward *f, struct spar_worker *w, const struct spar_row *rows, size_t n_rows)
 {
-#pragma omp for schedule(static) nowait
-	for (size_t r = 0; r < n_rows; r++)
+	for (size_t r; spar_worker_take(w, n_rows, &r);)
 		spar_weights_embed(f->weights, rows[r].id, f->config->hidden_size, f->x + r * f->hidden);
-	spar_team_barrier(&f->team);
 }
 
 /* Rotate queries and keys by their position; queries go where attention wants them, keys and values into the cache.
  * A query's padding is what stands behind it in `projected`: it meets the zeros of the keys' padding. */
-static void rotate_and_store(struct spar_forward *f, size_t layer, const struct spar_row *rows, size_t n_rows)
+static void rotate_and_store(const struct spar_forward *f, struct spar_worker *w, size_t layer,
+			     const struct spar_row *rows, size_t n_rows)
 {
 	const struct spar_config *c = f->config;
 	const struct spar_attention *a = &f->attention;
 	size_t half = c->head_dim / 2, n_rotated = c->n_heads + c->n_kv_heads;
-#pragma omp for schedule(static) nowait
-	for (size_t r = 0; r < n_rows; r++) {
+	for (size_t r; spar_worker_take(w, n_rows, &r);) {
 		float *projected = f->projected + r * f->qkv;
 		const float *cosine = f->cosine + rows[r].pos * half, *sine = f->sine + rows[r].pos * half;
 		for (size_t head = 0; head < n_rotated; head++) {
@@ -216,7 +213,6 @@ static void rotate_and_store(struct spar_forward *f, size_t layer, const struct 
 			spar_attention_store(a, &rows[r], layer, projected + c->n_heads * c->head_dim,
 					     projected + n_rotated * c->head_dim);
 	}
-	spar_team_barrier(&f->team);
 }
 
 /* ---- the passes ---- */
@@ -228,29 +224,32 @@ void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_
 		end = rows[r].pos + 1 > end ? rows[r].pos + 1 : end;
 	make_angles(f, end);
 	spar_attention_plan(&f->attention, rows, n);
+	spar_team_reset(&f->team);
 #pragma omp parallel num_threads(f->threads)
 	{
-		embed(f, rows, n);
+		struct spar_worker w = spar_worker_begin(&f->team);
+		embed(f, &w, rows, n);
 		for (size_t i = 0; i < f->weights->n_layers; i++) {
 			const struct spar_layer *l = &f->weights->layers[i];
-			normalize(f, f->x, l->attention_norm, n);
-			multiply(f, &l->qkv, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
-			rotate_and_store(f, i, rows, n);
-			spar_attention_run(&f->attention, i, f->q, n, f->mixed, f->attended);
-			spar_team_barrier(&f->team);
-			multiply(f, &l->o, f->mixed, f->attended, n, f->x, f->hidden, SPAR_GEMM_ADD);
-			normalize(f, f->x, l->mlp_norm, n);
-			multiply_gated(f, l, n);
-			multiply(f, &l->down, f->gated, f->inner, n, f->x, f->hidden, SPAR_GEMM_ADD);
+			normalize(f, &w, f->x, l->attention_norm, n);
+			multiply(f, &w, &l->qkv, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
+			rotate_and_store(f, &w, i, rows, n);
+			spar_attention_run(&f->attention, &w, i, f->q, n, f->mixed, f->attended);
+			multiply(f, &w, &l->o, f->mixed, f->attended, n, f->x, f->hidden, SPAR_GEMM_ADD);
+			normalize(f, &w, f->x, l->mlp_norm, n);
+			multiply_gated(f, &w, l, n);
+			multiply(f, &w, &l->down, f->gated, f->inner, n, f->x, f->hidden, SPAR_GEMM_ADD);
 		}
 	}
 }
 
 void spar_forward_head(struct spar_forward *f, const float *x, size_t n, size_t limit, float *logits)
 {
+	spar_team_reset(&f->team);
 #pragma omp parallel num_threads(f->threads)
 	{
-		normalize(f, x, f->weights->norm, n);
-		multiply_head(f, n, limit, logits);
+		struct spar_worker w = spar_worker_begin(&f->team);
+		normalize(f, &w, x, f->weights->norm, n);
+		multiply_head(f, &w, n, limit, logits);
 	}
 }

@@ -1,7 +1,7 @@
 /* forward.h - a batch of rows through the layers.
  *
- * One parallel region holds the whole pass; the phases of a layer are loops shared out among its threads, each with a
- * barrier (team.h) behind it: norm, qkv, rotate and store, attention, o, norm, gate and up, down. Buffers are made once.
+ * One parallel region holds the whole pass. A layer is eight phases (team.h): norm, qkv, rotate and store, attention, o,
+ * norm, gate and up, down. Buffers are made once.
  */
 #ifndef SPAR_MODEL_ENGINE_FORWARD_H
 #define SPAR_MODEL_ENGINE_FORWARD_H
