@@ -27,14 +27,16 @@ struct spar_engine; /* opaque; one thread calls, OpenMP threads work */
 struct spar_seq;    /* opaque */
 
 struct spar_engine_opt {
-	enum spar_dtype dtype;     /* SPAR_F32 or SPAR_BF16: of weights and cache; sums are float32 */
-	int threads;               /* 0: all cores */
-	size_t kv_cache_size;      /* bytes; 0: a quarter of memory, at most 4 GiB */
-	size_t vocab_limit;        /* logits at or above this id become -inf (tokenizer smaller than the table, B05); 0: none */
-	const char *kernel;        /* NULL: best the processor has; "portable", "avx2", "avx512bf16", ... for tests */
+	enum spar_dtype dtype; /* SPAR_F32 or SPAR_BF16: of weights and cache; sums are float32 */
+	int threads;           /* 0: all cores */
+	size_t kv_cache_size;  /* bytes; 0: a quarter of memory, at most 4 GiB */
+	size_t
+	    vocab_limit; /* logits at or above this id become -inf (tokenizer smaller than the table, B05); 0: none */
+	const char *kernel; /* NULL: best the processor has; "portable", "avx2", "avx512bf16", ... for tests */
 };
 
-int spar_engine_new(struct spar_engine **out, const struct spar_model *m, const struct spar_engine_opt *opt, struct spar_err *err);
+int spar_engine_new(struct spar_engine **out, const struct spar_model *m, const struct spar_engine_opt *opt,
+		    struct spar_err *err);
 void spar_engine_free(struct spar_engine *e);
 
 /*! New weights of the same shape: packs them again and empties the cache. No sequence may be alive. */
@@ -52,7 +54,8 @@ size_t spar_seq_len(const struct spar_seq *s);
 int spar_engine_run(struct spar_engine *e, struct spar_seq *const *seqs, size_t n, float *logits, struct spar_err *err);
 
 /*! For tests and eval: log-probabilities of ids[1..n) given what stands before each, float32 log-softmax at `temperature`. */
-int spar_engine_logprobs(struct spar_engine *e, const int32_t *ids, size_t n, double temperature, float *out, struct spar_err *err);
+int spar_engine_logprobs(struct spar_engine *e, const int32_t *ids, size_t n, double temperature, float *out,
+			 struct spar_err *err);
 
 struct spar_engine_stats {
 	uint64_t tokens_computed, tokens_reused, runs;

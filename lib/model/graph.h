@@ -22,17 +22,19 @@
 struct spar_graph; /* opaque; one thread calls */
 
 struct spar_graph_opt {
-	const char *device;           /* "cpu", "cuda", "cuda:1" */
-	enum spar_dtype dtype;        /* of matrix products: SPAR_F32 or SPAR_BF16; master weights and moments are float32 */
-	int threads;                  /* 0: all cores */
-	const struct spar_lora_config *lora; /* NULL: train every parameter; else only new (or, if the model is an adapter, its) A and B */
-	uint64_t seed;                /* of LoRA's A (Kaiming uniform as PEFT; B is 0) and of dropout */
-	size_t vocab_limit;           /* as the engine's: logits of ids at or above are left out of the softmax; 0: none */
-	bool frozen;                  /* no gradients at all: a reference model */
+	const char *device;    /* "cpu", "cuda", "cuda:1" */
+	enum spar_dtype dtype; /* of matrix products: SPAR_F32 or SPAR_BF16; master weights and moments are float32 */
+	int threads;           /* 0: all cores */
+	const struct spar_lora_config
+	    *lora;     /* NULL: train every parameter; else only new (or, if the model is an adapter, its) A and B */
+	uint64_t seed; /* of LoRA's A (Kaiming uniform as PEFT; B is 0) and of dropout */
+	size_t vocab_limit; /* as the engine's: logits of ids at or above are left out of the softmax; 0: none */
+	bool frozen;        /* no gradients at all: a reference model */
 };
 
 /*! `m` is borrowed and must outlive the graph (saving reads the base weights again). */
-int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const struct spar_graph_opt *opt, struct spar_err *err);
+int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const struct spar_graph_opt *opt,
+		   struct spar_err *err);
 void spar_graph_free(struct spar_graph *g);
 
 enum spar_graph_mode {
@@ -47,23 +49,25 @@ void spar_graph_reseed(struct spar_graph *g, uint64_t step);
 /*! logprobs (n_targets): log-softmax(logits / temperature)[target], nats. entropies (n_targets) of the same
  *  distribution, or NULL. */
 int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double temperature, enum spar_graph_mode mode,
-                       float *logprobs, float *entropies, struct spar_err *err);
+		       float *logprobs, float *entropies, struct spar_err *err);
 
 /*! dlogprobs (n_targets) = dL/dlogprob, for the last TRAIN forward. Targets whose value is 0 cost no head backward. */
 int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, struct spar_err *err);
 
 struct spar_adamw {
-	double learning_rate, beta1, beta2, eps, weight_decay; /* decoupled; decay on matrices only (not norms, biases) */
-	double max_grad_norm;                                   /* 0: no clipping */
-	uint64_t step;                                          /* 1-based, for bias correction */
+	double learning_rate, beta1, beta2, eps,
+	    weight_decay;     /* decoupled; decay on matrices only (not norms, biases) */
+	double max_grad_norm; /* 0: no clipping */
+	uint64_t step;        /* 1-based, for bias correction */
 };
 struct spar_step_report {
-	double grad_norm;        /* before clipping */
-	bool finite;             /* false: nothing was changed, gradients were dropped */
-	uint64_t n_changed;      /* master weights whose value differs after the step */
-	uint64_t n_trained;      /* elements that could have changed */
+	double grad_norm;   /* before clipping */
+	bool finite;        /* false: nothing was changed, gradients were dropped */
+	uint64_t n_changed; /* master weights whose value differs after the step */
+	uint64_t n_trained; /* elements that could have changed */
 };
-int spar_graph_step(struct spar_graph *g, const struct spar_adamw *how, struct spar_step_report *report, struct spar_err *err);
+int spar_graph_step(struct spar_graph *g, const struct spar_adamw *how, struct spar_step_report *report,
+		    struct spar_err *err);
 
 /*! Drop gathered gradients without a step. */
 void spar_graph_zero(struct spar_graph *g);
@@ -79,8 +83,10 @@ int spar_graph_set(struct spar_graph *g, size_t i, enum spar_graph_what what, co
 
 /*! Write the present weights: an adapter folder under LoRA, a full checkpoint (with the base's side files) without, or with
  *  `merge` (W + scale * B A in float32, rounded once to `dtype`). `dir` exists. base_name: what adapter_config names as base. */
-int spar_graph_save(const struct spar_graph *g, const char *dir, bool merge, enum spar_dtype dtype, const char *base_name, struct spar_err *err);
+int spar_graph_save(const struct spar_graph *g, const char *dir, bool merge, enum spar_dtype dtype,
+		    const char *base_name, struct spar_err *err);
 
-const struct spar_lora_config *spar_graph_lora(const struct spar_graph *g); /* after fallback to all-linear; NULL: none */
+const struct spar_lora_config *
+spar_graph_lora(const struct spar_graph *g); /* after fallback to all-linear; NULL: none */
 
 #endif

@@ -21,7 +21,8 @@ int main(int argc, char **argv)
 	while (getline(&line, &cap, stdin) > 0) {
 		jv ids = jv_parse(line);
 		struct spar_seq *seq = spar_seq_new(engine);
-		jv_array_foreach(ids, i, id) {
+		jv_array_foreach(ids, i, id)
+		{
 			spar_seq_append(seq, &(int32_t){(int32_t)jv_number_value(id)}, 1);
 			jv_free(id);
 		}
