@@ -3,7 +3,7 @@
     parity.py BUILD MODEL
 
 Prints one line a comparison and exits non-zero if one fails."""
-import json, os, random, subprocess, sys
+import json, os, random, subprocess, sys, tempfile
 
 import numpy as np
 import torch
@@ -55,8 +55,12 @@ def run(args, text):
 
 tokenizer = AutoTokenizer.from_pretrained(model_dir)
 texts = strings(1000)
-lines = "".join(json.dumps(t) + "\n" for t in texts).encode()
-ours = [json.loads(x) for x in run([spar, "text", "encode", "--model", model_dir, "--json"], lines).splitlines()]
+lines = "".join(json.dumps({"messages": [{"role": "user", "content": t}]}) + "\n" for t in texts).encode()
+with tempfile.NamedTemporaryFile("w", suffix=".jinja") as identity:  # a text may hold newlines: let a record carry it
+    identity.write("{{ messages[0].content }}")
+    identity.flush()
+    ids = run([spar, "text", "render", "--model", model_dir, "--template", identity.name, "--ids", "--content-markers"], lines)
+ours = [json.loads(x) for x in ids.splitlines()]
 theirs = tokenizer(texts, add_special_tokens=False)["input_ids"]
 bad = [i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b]
 report("ids of 1,000 varied strings", not bad and len(ours) == len(texts), f"{len(texts) - len(bad)} equal" + (f", first other: {texts[bad[0]]!r} {ours[bad[0]]} {theirs[bad[0]]}" if bad else ""))
