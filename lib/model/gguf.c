@@ -375,11 +375,6 @@ size_t spar_gguf_count(const struct spar_gguf *g)
 	return g->n_tensors;
 }
 
-const struct spar_gguf_tensor *spar_gguf_at(const struct spar_gguf *g, size_t i)
-{
-	return &g->tensors[i];
-}
-
 const struct spar_gguf_tensor *spar_gguf_find(const struct spar_gguf *g, const char *name)
 {
 	struct spar_gguf_tensor key = {.name = {name, strlen(name)}};

@@ -45,7 +45,6 @@ int spar_gguf_strs(const struct spar_gguf *g, const char *key, struct spar_gguf_
 int spar_gguf_ints(const struct spar_gguf *g, const char *key, int32_t **out, size_t *n, struct spar_err *err);
 
 size_t spar_gguf_count(const struct spar_gguf *g);
-const struct spar_gguf_tensor *spar_gguf_at(const struct spar_gguf *g, size_t i);           /* sorted by name */
 const struct spar_gguf_tensor *spar_gguf_find(const struct spar_gguf *g, const char *name); /* NULL: none */
 
 /*! Undo the quantization: out (rows, cols). The arithmetic is the format's own, in float32, so values are exact. */

@@ -411,11 +411,6 @@ int spar_tensor_threads(void)
 	return at::get_num_threads();
 }
 
-const char *spar_tensor_version(void)
-{
-	return TORCH_VERSION;
-}
-
 bool spar_tensor_blas_fights(void)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_parallel");
@@ -580,11 +575,6 @@ struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_ten
 	return make(s, {t, index}, [&] { return at::index_select(t->t, 0, index->t); });
 }
 
-struct spar_tensor *spar_tensor_transpose(struct spar_scope *s, const struct spar_tensor *t)
-{
-	return make(s, {t}, [&] { return t->t.t(); });
-}
-
 /* ---- algebra ---- */
 
 struct spar_tensor *spar_tensor_add(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b)
@@ -635,11 +625,6 @@ double spar_tensor_norm(struct spar_scope *s, const struct spar_tensor *a)
 	double norm = 0;
 	run(s, {a}, [&] { norm = at::norm(a->t.detach(), 2, at::kDouble).item<double>(); });
 	return norm;
-}
-
-void spar_tensor_zero(struct spar_scope *s, struct spar_tensor *t)
-{
-	run(s, {t}, [&] { t->t.detach().zero_(); });
 }
 
 void spar_tensor_scale_rows(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *by)

@@ -43,7 +43,6 @@ enum spar_tensor_type { SPAR_TENSOR_F32, SPAR_TENSOR_BF16, SPAR_TENSOR_INDEX };
  *  them back to the kernel after each operation (page faults took more than half of a step). */
 int spar_tensor_start(int n_threads, struct spar_err *err);
 int spar_tensor_threads(void);
-const char *spar_tensor_version(void); /* libtorch's, "1.13.0" */
 
 /*! True if the BLAS in use is OpenBLAS built with its own threads, which fight OpenMP's (a step takes 7 times as long). */
 bool spar_tensor_blas_fights(void);
@@ -94,7 +93,6 @@ struct spar_tensor *spar_tensor_slice(struct spar_scope *s, const struct spar_te
 				      size_t n); /* rows, a view */
 struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_tensor *t,
 				     const struct spar_tensor *index);
-struct spar_tensor *spar_tensor_transpose(struct spar_scope *s, const struct spar_tensor *t); /* of a matrix; a view */
 
 /* ---- algebra ---- */
 
@@ -115,7 +113,6 @@ struct spar_tensor *spar_tensor_linear(struct spar_scope *s, const struct spar_t
 double spar_tensor_norm(struct spar_scope *s, const struct spar_tensor *a); /* sqrt of the sum of squares */
 
 /* In place: */
-void spar_tensor_zero(struct spar_scope *s, struct spar_tensor *t);
 void spar_tensor_scale_rows(struct spar_scope *s, struct spar_tensor *t,
 			    const struct spar_tensor *by); /* t[i,:] *= by[i] */
 /*! t[i, column[i]] += by[i] */

@@ -21,14 +21,6 @@ static double six_decimals(double v)
 	return round(v * 1e6) / 1e6;
 }
 
-int spar_cern_difficulty_find(const char *name)
-{
-	for (int i = 0; i < SPAR_CERN_DIFFICULTIES; i++)
-		if (!strcmp(name, spar_cern_difficulties[i].name))
-			return i;
-	return strcmp(name, "mixed") ? -1 : SPAR_CERN_MIXED;
-}
-
 void spar_cern_reset(struct spar_cern *s, uint64_t seed, int difficulty, int max_steps)
 {
 	memset(s, 0, sizeof *s);

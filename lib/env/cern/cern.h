@@ -79,9 +79,6 @@ struct spar_cern {
 	struct spar_cern_scores scores; /* once claimed */
 };
 
-/*! Difficulty by name, SPAR_CERN_MIXED included; -1 if there is none. */
-int spar_cern_difficulty_find(const char *name);
-
 /*! MIXED is resolved by seed mod 3. 1 <= max_steps <= SPAR_CERN_STEPS_MAX. */
 void spar_cern_reset(struct spar_cern *s, uint64_t seed, int difficulty, int max_steps);
 
