@@ -214,9 +214,7 @@ static int read_token(const struct spar_config *c, jv config, jv tokenizer, cons
 {
 	if (!spar_has(config, key))
 		return 0;
-	jv v = jv_object_get(jv_copy(config), jv_string(key));
-	if (jv_get_kind(v) == JV_KIND_OBJECT)
-		v = jv_object_get(v, jv_string("content"));
+	jv v = spar_object_token(config, key);
 	int rc = 0;
 	if (jv_get_kind(v) != JV_KIND_STRING) {
 		rc = spar_fail(err, SPAR_INPUT, ".%s: expected string or object with .content", key);

@@ -41,3 +41,9 @@ out:
 	spar_str_release(&text);
 	return rc;
 }
+
+jv spar_object_token(jv config, const char *key)
+{
+	jv v = jv_object_get(jv_copy(config), jv_string(key));
+	return jv_get_kind(v) == JV_KIND_OBJECT ? jv_object_get(v, jv_string("content")) : v;
+}

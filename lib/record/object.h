@@ -10,4 +10,8 @@
  *  SPAR_INPUT if it is not a JSON object; both name the path, the latter the offset too. */
 int spar_object_read(const char *path, jv *out, struct spar_err *err);
 
+/*! Member `key` of tokenizer_config.json (borrowed) that names a token: a string is written there as it is or as the
+ *  "content" of an object. A NEW reference to what was found, whatever its kind; invalid if the key is absent. */
+jv spar_object_token(jv config, const char *key);
+
 #endif

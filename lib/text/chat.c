@@ -36,12 +36,10 @@ int spar_chat_new(struct spar_chat **out, const char *source, size_t n, const ch
 	return 0;
 }
 
-/* The text of "bos_token" and the like: a string, or {"content": string}. New reference; the empty string if there is none. */
+/* The text of "bos_token" and the like; the empty string if there is none. New reference. */
 static jv token_text(jv config, const char *key)
 {
-	jv v = jv_object_get(jv_copy(config), jv_string(key));
-	if (jv_get_kind(v) == JV_KIND_OBJECT)
-		v = jv_object_get(v, jv_string("content"));
+	jv v = spar_object_token(config, key);
 	if (jv_get_kind(v) == JV_KIND_STRING)
 		return v;
 	jv_free(v);

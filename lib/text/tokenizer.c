@@ -234,9 +234,9 @@ static int load_file(struct spar_tokenizer *t, const char *path, struct spar_err
 /* A token of tokenizer_config.json: a string, an object with "content", or null. */
 static int config_token(const struct spar_tokenizer *t, jv config, const char *key, int32_t *id, struct spar_err *err)
 {
-	jv v = part(config, key);
-	if (jv_get_kind(v) == JV_KIND_OBJECT)
-		v = jv_object_get(v, jv_string("content"));
+	if (!spar_has(config, key))
+		return 0;
+	jv v = spar_object_token(config, key);
 	int rc = 0;
 	if (jv_get_kind(v) == JV_KIND_STRING) {
 		*id = spar_tokenizer_id(t, jv_string_value(v));
