@@ -47,7 +47,7 @@ int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, boo
 {
 	(void)m, (void)base_only, (void)err;
 	uint32_t state = 1;
-	for (size_t i = 0; i < p->rows * (p->cols ? p->cols : 1); i++) {
+	for (size_t i = 0; i < spar_param_elements(p); i++) {
 		state = state * 1664525 + 1013904223;
 		out[i] = p->cols ? ((float)(state >> 8) * 0x1p-23f - 1) * 0.05f : 1;
 	}

@@ -39,7 +39,7 @@ int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, boo
 	uint64_t state = 2 * m->has_adapter; /* has_adapter: another set of weights */
 	for (const char *name = p->name; *name; name++)
 		state = (state ^ (unsigned char)*name) * 0x100000001b3;
-	size_t n = p->rows * (p->cols ? p->cols : 1);
+	size_t n = spar_param_elements(p);
 	double scale = p->kind == SPAR_PARAM_EMBED ? 1 : 1.7 / sqrt((double)p->cols);
 	for (size_t i = 0; i < n; i++) {
 		state = state * 6364136223846793005 + 1442695040888963407; /* Knuth's MMIX generator */
@@ -63,7 +63,7 @@ static inline void twin_init(struct twin *t, const struct spar_model *m, bool bf
 	t->values = spar_calloc(t->n_params, sizeof *t->values);
 	for (size_t i = 0; i < t->n_params; i++) {
 		const struct spar_param *p = &t->params[i];
-		size_t n = p->rows * (p->cols ? p->cols : 1);
+		size_t n = spar_param_elements(p);
 		t->values[i] = spar_malloc(n * sizeof **t->values);
 		spar_model_fetch(m, p, false, t->values[i], NULL);
 		for (size_t j = 0; bf16 && p->cols && j < n; j++)

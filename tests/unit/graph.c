@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "model/engine.h"
 #include "model/graph.h"
+#include "small_model.h"
 #include "unit.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,37 +18,17 @@ static uint32_t below(uint32_t n, uint32_t a, uint32_t b, uint32_t c)
 	return (uint32_t)(spar_rng_uniform(&rng, a, b, c, 0) * n);
 }
 
-/* A model folder with random weights. */
 static void make_model(const char *dir, bool tied)
 {
-	char text[512], *path = spar_path_join(dir, "config.json");
-	struct spar_config c;
-	size_t n;
-	int len = snprintf(
-	    text, sizeof text,
-	    "{\"model_type\":\"llama\",\"vocab_size\":%d,\"hidden_size\":16,\"intermediate_size\":24,"
-	    "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"hidden_act\":\"silu\","
-	    "\"max_position_embeddings\":2048,\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,"
-	    "\"tie_word_embeddings\":%s,\"eos_token_id\":2}",
-	    VOCAB, tied ? "true" : "false");
+	char config[512];
+	snprintf(config, sizeof config,
+		 "{\"model_type\":\"llama\",\"vocab_size\":%d,\"hidden_size\":16,\"intermediate_size\":24,"
+		 "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"hidden_act\":\"silu\","
+		 "\"max_position_embeddings\":2048,\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,"
+		 "\"tie_word_embeddings\":%s,\"eos_token_id\":2}",
+		 VOCAB, tied ? "true" : "false");
 	CHECK(spar_dir_make(dir, &err) == 0);
-	CHECK(spar_file_write(path, text, (size_t)len, &err) == 0);
-	CHECK(spar_config_load(&c, dir, &err) == 0);
-	struct spar_param *params = spar_config_params(&c, &n);
-	float **values = spar_calloc(n, sizeof *values);
-	for (size_t i = 0; i < n; i++) {
-		size_t elements = spar_param_elements(&params[i]);
-		values[i] = spar_malloc(elements * sizeof **values);
-		for (size_t k = 0; k < elements; k++)
-			values[i][k] = (float)((params[i].cols ? 0 : 1) +
-					       0.3 * spar_rng_normal(&rng, 1, (uint32_t)i, (uint32_t)k, 0));
-	}
-	CHECK(spar_model_write_weights(dir, &c, values, SPAR_F32, &err) == 0);
-	for (size_t i = 0; i < n; i++)
-		free(values[i]);
-	free(values);
-	free(params);
-	free(path);
+	small_model(dir, config, true, &rng);
 }
 
 /* Sequence i of tree t: at each level one of two branches, whose tokens depend on the branches taken so far. */

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/philox.h"
 #include "rl/step.h"
+#include "small_model.h"
 #include "unit.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,31 +21,6 @@ static struct spar_err err;
 static int32_t any_id(uint32_t a, uint32_t b)
 {
 	return (int32_t)(spar_rng_uniform(&rng, a, b, 0, 0) * VOCAB);
-}
-
-/* A model folder with random weights. */
-static void make_model(const char *dir)
-{
-	char *path = spar_path_join(dir, "config.json");
-	struct spar_config c;
-	size_t n;
-	CHECK(spar_file_write(path, config_json, sizeof config_json - 1, &err) == 0);
-	CHECK(spar_config_load(&c, dir, &err) == 0);
-	struct spar_param *params = spar_config_params(&c, &n);
-	float **values = spar_calloc(n, sizeof *values);
-	for (size_t i = 0; i < n; i++) {
-		size_t elements = spar_param_elements(&params[i]);
-		values[i] = spar_malloc(elements * sizeof **values);
-		for (size_t k = 0; k < elements; k++)
-			values[i][k] =
-			    params[i].cols ? (float)(0.3 * spar_rng_normal(&rng, 1, (uint32_t)i, (uint32_t)k, 0)) : 1;
-	}
-	CHECK(spar_model_write_weights(dir, &c, values, SPAR_F32, &err) == 0);
-	for (size_t i = 0; i < n; i++)
-		free(values[i]);
-	free(values);
-	free(params);
-	free(path);
 }
 
 /* Episode e: turns that extend one another; the prompt is that of its group of three. */
@@ -213,7 +189,7 @@ int main(void)
 	spar_rng_init(&rng, 3, "trainer", 7);
 	if (!mkdtemp(dir))
 		return 1;
-	make_model(dir);
+	small_model(dir, config_json, false, &rng);
 	CHECK(spar_model_open(&model, dir, &err) == 0);
 	CHECK(spar_graph_new(&g, &model, &opt, &err) == 0);
 	for (uint32_t i = 0; i < EPISODES; i++)

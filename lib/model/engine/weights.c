@@ -165,7 +165,7 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 	size_t n = 0, largest = 0;
 	struct spar_param *params = spar_config_params(&m->config, &n);
 	for (size_t i = 0; i < n; i++) {
-		size_t elements = params[i].rows * (params[i].cols ? params[i].cols : 1);
+		size_t elements = spar_param_elements(&params[i]);
 		largest = elements > largest ? elements : largest;
 	}
 	float *values = malloc(largest * sizeof *values);
