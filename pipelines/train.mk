@@ -39,7 +39,9 @@ LAG ?= 0
 EVAL_EPISODES ?= 200
 EVAL_SEED ?= 1000000
 
-LORA_FLAGS := $(if $(LORA),--lora=$(LORA),--no-lora)
+LORA_FLAGS := $(if $(LORA),--lora=$(LORA) --merge,--no-lora)
+SAMPLE_FLAGS = --env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE)
+TASKS = $(SPAR) env-cern --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS)
 
 oracle: $(RUN)/oracle.jsonl.zst ## collect oracle trajectories into RUN
 $(RUN)/oracle.jsonl.zst: | all
@@ -52,7 +54,7 @@ sft: $(RUN)/sft.metrics.jsonl ## warm-start MODEL on the oracle trajectories
 $(RUN)/sft.metrics.jsonl: $(RUN)/oracle.jsonl.zst
 	zstdcat $< | $(SPAR) update --model=$(MODEL) --loss-type=sft --num-train-epochs=$(SFT_EPOCHS) \
 		--learning-rate=$(SFT_LR) --per-device-train-batch-size=$(SFT_BATCH) --seed=$(SEED) --dtype=$(DTYPE) \
-		$(LORA_FLAGS) $(if $(LORA),--merge) $(SFT_FLAGS) --out=$(RUN)/sft >$@.tmp
+		$(LORA_FLAGS) $(SFT_FLAGS) --out=$(RUN)/sft >$@.tmp
 	jq -s --slurpfile oracle $(RUN)/evidence/oracle.json '$$oracle[0] + {final_loss: .[-1].loss, epochs: $(SFT_EPOCHS), learning_rate: $(SFT_LR), base_model: "$(MODEL)", out_dir: "$(RUN)/sft", lora: $(if $(LORA),true,false), steps: length}' \
 		$@.tmp >$(RUN)/evidence/sft_summary.json
 	mv $@.tmp $@
@@ -63,29 +65,27 @@ START ?= $(RUN)/sft
 $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics.jsonl)
 	mkdir -p $(RUN)/grpo
 	first=$$(basename "$$(readlink $(RUN)/grpo/policy/latest || echo v000000)"); \
-	$(SPAR) env-cern --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS) | \
+	$(TASKS) --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) | \
 	$(SPAR) rollout --policy=$(RUN)/grpo/policy --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) \
-		--env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE) --quiet | \
+		$(SAMPLE_FLAGS) --quiet | \
 	$(SPAR) score --reward=env --quiet | \
 	$(SPAR) advantage --quiet --save=$(RUN)/grpo/rollouts-$$first.jsonl.zst | \
 	$(SPAR) update --policy=$(RUN)/grpo/policy --model=$(START) --loss-type=$(GRPO_LOSS) --learning-rate=$(GRPO_LR) \
-		--max-steps=$(GRPO_STEPS) --seed=$(SEED) --dtype=$(DTYPE) $(LORA_FLAGS) $(if $(LORA),--merge) $(GRPO_FLAGS) \
+		--max-steps=$(GRPO_STEPS) --seed=$(SEED) --dtype=$(DTYPE) $(LORA_FLAGS) $(GRPO_FLAGS) \
 		--out=$(RUN)/grpo/model >$@.tmp
 	mv $@.tmp $@
 
 # Every model on the same held-out tasks, greedy; grpo is compared with sft task by task.
-EVAL_FLAGS = --env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE)
-
 $(RUN)/eval-tasks.jsonl: | all
 	mkdir -p $(RUN)
-	$(SPAR) env-cern --tasks=$(EVAL_EPISODES) --seed=$(EVAL_SEED) --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS) >$@.tmp
+	$(TASKS) --tasks=$(EVAL_EPISODES) --seed=$(EVAL_SEED) >$@.tmp
 	mv $@.tmp $@
 
 $(RUN)/eval-base.json: $(RUN)/eval-tasks.jsonl
-	$(SPAR) eval --model=$(MODEL) $(EVAL_FLAGS) --summary=$@ --save=$(RUN)/eval-base.jsonl.zst <$< >/dev/null
+	$(SPAR) eval --model=$(MODEL) $(SAMPLE_FLAGS) --summary=$@ --save=$(RUN)/eval-base.jsonl.zst <$< >/dev/null
 
 $(RUN)/eval-grpo.json: $(RUN)/eval-tasks.jsonl $(RUN)/grpo.metrics.jsonl
-	$(SPAR) eval --model=$(RUN)/grpo/model --original=$(START) $(EVAL_FLAGS) --summary=$@ \
+	$(SPAR) eval --model=$(RUN)/grpo/model --original=$(START) $(SAMPLE_FLAGS) --summary=$@ \
 		--save=$(RUN)/eval-grpo.jsonl.zst <$< >/dev/null
 
 evaluate: $(RUN)/evaluation.json ## evaluate base, warm-started and trained model on held-out episodes
