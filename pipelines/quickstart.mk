@@ -1,4 +1,4 @@
-# The whole of job A on the embedded model: make quickstart (three to four minutes on two cores after installation).
+# The whole of job A on the embedded model: make quickstart (about a minute on two cores once built).
 # out: runs/quickstart/ as pipelines/train.mk says; the table at the end
 
 quickstart: deps ## install, build, and train the embedded model from oracle steps to evaluation
