@@ -43,10 +43,10 @@ static int help(const char *dir, FILE *to)
 	return fflush(to) == 0 ? 0 : 1;
 }
 
-/* What the libraries under libtorch read as they are loaded, so nobody but this program can set it in time:
+/* What libgomp and OpenBLAS read as they are loaded, so nobody but this program can set it in time:
  * - threads of libgomp spin for microseconds, not milliseconds, before they sleep: when another program wants the core, every
- *   product else waits for a thread that is not running (measured: two trainings at once on two cores are more than twice
- *   as fast; alone, no difference);
+ *   parallel loop else waits for a thread that is not running (measured on two cores: two trainings at once are more than
+ *   twice as fast, decoding beside two busy programs 2 to 20 times; alone, no difference);
  * - OpenBLAS before 0.3.22 takes processors of AMD for ones without AVX-512 (1.4 to 1.6 times as fast with it).
  * What the user has set stays. */
 static void settle_libraries(void)
@@ -78,8 +78,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "spar: no such tool: %s\n", argv[1]);
 		return EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "update"))
-		settle_libraries();
+	settle_libraries();
 	argv[1] = tool;
 	execv(tool, argv + 1);
 	if (errno == ENOENT) {
