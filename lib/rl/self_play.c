@@ -291,28 +291,43 @@ static jv defaults(void)
 	return config;
 }
 
-/* Put the value at `path` (consumed) into the configuration, member by member. */
+static int put(jv *config, const char *path, jv v, struct spar_err *err);
+
+/* `block` is borrowed; `path` ends in a dot, or is "" at the top. */
+static int put_members(jv *config, const char *path, jv block, struct spar_err *err)
+{
+	struct spar_str inner = SPAR_STR_INIT;
+	int rc = 0;
+	for (int i = jv_object_iter(block); rc == 0 && jv_object_iter_valid(block, i);
+	     i = jv_object_iter_next(block, i)) {
+		jv name = jv_object_iter_key(block, i);
+		spar_str_clear(&inner);
+		spar_str_addf(&inner, "%s%s", path, jv_string_value(name));
+		rc = put(config, inner.data, jv_object_iter_value(block, i), err);
+		jv_free(name);
+	}
+	spar_str_release(&inner);
+	return rc;
+}
+
+/* Put the value at `path` (consumed), a key's or a block, into the configuration. */
 static int put(jv *config, const char *path, jv v, struct spar_err *err)
 {
 	const struct key *key = find(path);
-	int rc = key ? check_value(key, v, err) : is_block(path) ? 0 : unknown(path, err);
-	if (rc == 0 && key) {
+	struct spar_str block = SPAR_STR_INIT;
+	int rc;
+	if (key && (rc = check_value(key, v, err)) == 0) {
 		*config = jv_setpath(*config, path_of(path), v);
 		return 0;
 	}
-	if (rc == 0 && jv_get_kind(v) != JV_KIND_OBJECT)
+	spar_str_addf(&block, "%s.", path);
+	if (!key && !is_block(path))
+		rc = unknown(path, err);
+	else if (!key && jv_get_kind(v) != JV_KIND_OBJECT)
 		rc = spar_fail(err, SPAR_INPUT, "%s: expected object, got %s", path, spar_kind_name(v));
-	if (rc == 0)
-		jv_object_foreach(v, name, member)
-		{
-			struct spar_str inner = SPAR_STR_INIT;
-			spar_str_addf(&inner, "%s.%s", path, jv_string_value(name));
-			if (rc == 0)
-				rc = put(config, inner.data, jv_copy(member), err);
-			spar_str_release(&inner);
-			jv_free(name);
-			jv_free(member);
-		}
+	else if (!key)
+		rc = put_members(config, block.data, v, err);
+	spar_str_release(&block);
 	jv_free(v);
 	return rc;
 }
@@ -320,14 +335,7 @@ static int put(jv *config, const char *path, jv v, struct spar_err *err)
 /* The blocks that follow a key at the top unless they say otherwise. */
 static int put_all(jv *config, jv given, struct spar_err *err)
 {
-	int rc = 0;
-	jv_object_foreach(given, name, member)
-	{
-		if (rc == 0)
-			rc = put(config, jv_string_value(name), jv_copy(member), err);
-		jv_free(name);
-		jv_free(member);
-	}
+	int rc = put_members(config, "", given, err);
 	static const char *const inner = "swarm_v2.validation.max_support_edges";
 	jv said = jv_getpath(jv_copy(given), path_of(inner));
 	if (rc == 0 && jv_get_kind(said) != JV_KIND_NUMBER)
