@@ -28,7 +28,7 @@ enum spar_osint_kind {
 	SPAR_OSINT_KINDS,
 };
 
-enum { SPAR_OSINT_HOPS_MAX = 4 }; /* edges of a path that is asked for */
+enum { SPAR_OSINT_HOPS_MAX = 8 }; /* edges of a path that can be held; tasks of ours have 1 to 4 */
 
 struct spar_osint_edge {
 	int32_t src, rel, dst; /* the key of an edge; -1: not in the graph */
@@ -111,8 +111,8 @@ bool spar_osint_signature_of(const struct spar_osint_edge *edges, size_t n, stru
 /*! Append {"nodes":[{"id","kind"}...],"edges":[{"src","rel","dst","confidence"}...]}. */
 void spar_osint_graph_json(const struct spar_osint_graph *g, struct spar_str *out);
 
-/*! Read that shape (borrowed); "nodes" may be missing, an edge may also be an array [src, rel, dst], unknown members are
- *  ignored. `g` is initialised and indexed. SPAR_INPUT names the field. */
+/*! Read that shape (borrowed); "nodes" may be missing, an edge may also be an array [src, rel, dst], unknown members
+ *  are ignored. `g` is initialised and indexed. SPAR_INPUT names the field. */
 int spar_osint_graph_read(struct spar_osint_graph *g, jv object, struct spar_err *err);
 
 /*! Append an edge as {"src","rel","dst"}, or as the array that prompts and replies use: ["src","rel","dst"]. */

@@ -50,6 +50,12 @@ void spar_osint_generate(struct spar_osint_graph *g, const struct spar_osint_sou
 /*! Append {"seed":"7","split":"train","n_users":24,"alias_density":0.35}. */
 void spar_osint_source_json(const struct spar_osint_source *s, struct spar_str *out);
 
+/*! Change what the object (borrowed) names of seed, split, n_users and alias_density. SPAR_INPUT names the field. */
+int spar_osint_source_read(struct spar_osint_source *s, jv object, struct spar_err *err);
+
+/*! Index of a name in one of the lists above, or -1. */
+int spar_osint_choice(const char *const *names, const char *name, size_t n);
+
 /*! A graph as a record names it (borrowed): such a source, or a graph in full (spar_osint_graph_read). `g` is
  *  initialised; SPAR_INPUT names the field. */
 int spar_osint_graph_from(struct spar_osint_graph *g, jv object, struct spar_err *err);
@@ -73,10 +79,11 @@ struct spar_osint_want {
 	uint64_t seed;  /* of the task: another seed, another task of the same graph */
 	int difficulty; /* or MIXED: by seed */
 	int max_edges;  /* of the context, 8 to SPAR_OSINT_CONTEXT_MAX; 0: SPAR_OSINT_CONTEXT */
-	int hops;       /* 0: what the difficulty says */
+	int hops;       /* 1 to 4, or 0: what the difficulty says; above 1 never against the arrow, so a generator's */
 };
 
-/*! Make the task. SPAR_FAIL if the graph holds none of that kind (no generated graph does so). Release it in any case. */
+/*! Make the task: easy ones ask for 1 or 2 hops, medium for 2 or 3, hard for 3 or 4. On a graph too poor for it the
+ *  task is easier, and says so. SPAR_FAIL if no edge of the graph can be asked for. Release it in any case. */
 int spar_osint_task_make(struct spar_osint_task *t, const struct spar_osint_graph *g,
 			 const struct spar_osint_want *want, struct spar_err *err);
 void spar_osint_task_release(struct spar_osint_task *t);
@@ -85,17 +92,17 @@ void spar_osint_task_release(struct spar_osint_task *t);
 int spar_osint_difficulty(int hops, int n_decoys);
 
 /*! The frozen context of a task: at most max_edges edge indices into out, which holds SPAR_OSINT_CONTEXT_MAX. All of
- *  `support` is in it, and of each (source, relation) that occurs every edge of the graph, so that what is the only answer by the
- *  graph is so by the context and the reverse; the rest is decoys: first paths of as many hops. Shuffled. *n_decoys: such
- *  paths found in it. Returns the number of edges, 0 if the support and its siblings do not fit. */
+ *  `support` is in it; of each (source, relation) that occurs every edge of the graph, so that a path without side
+ *  branches here has none there; and wrong paths of as many hops, up to *n_decoys as far as there is room, which becomes
+ *  how many were put in. Shuffled. Returns the number of edges, 0 if the support and its siblings do not fit. */
 int spar_osint_context(const struct spar_osint_graph *g, uint64_t seed, const int32_t *support, int n_support,
 		       int max_edges, int32_t *out, int *n_decoys);
 
 /*! Append the one text that asks for a signature: "Which node is reached from alias_12 by alias_of then works_at?". */
 void spar_osint_question(const struct spar_osint_graph *g, const struct spar_osint_signature *q, struct spar_str *out);
 
-/*! Read it back, in any wording that holds one node of the graph, as a token, and behind it the relations in order:
- *  false, and hops 0, if the text asks for no signature. */
+/*! Read it back, in any wording that holds one node of the graph as a token, and the relations in order; "leads" before
+ *  the node asks against the arrow. False, and hops 0, if the text asks for no signature. */
 bool spar_osint_question_read(const struct spar_osint_graph *g, const char *text, size_t n,
 			      struct spar_osint_signature *q);
 
@@ -180,7 +187,7 @@ enum {
 const char *spar_osint_reason(unsigned bit);
 
 struct spar_osint_limits {
-	int max_hops;  /* edges of the path, 1 to SPAR_OSINT_HOPS_MAX */
+	int max_hops;  /* edges of the path */
 	int max_nodes; /* distinct nodes of the path */
 };
 #define SPAR_OSINT_LIMITS ((struct spar_osint_limits){4, 14})
@@ -189,8 +196,7 @@ struct spar_osint_verdict {
 	enum spar_osint_rung rung;
 	unsigned reasons;                      /* 0 exactly when rung is VALID */
 	struct spar_osint_signature signature; /* of the stated path; hops 0: there is none */
-	size_t
-	    n_true_on_path; /* stated edges that are in the graph and on the walk of the question: for `consistency` */
+	size_t n_true_on_path; /* stated edges that are in the graph and go on from the one before: for `consistency` */
 };
 void spar_osint_check(const struct spar_osint_graph *g, const struct spar_osint_limits *limits,
 		      const struct spar_osint_claim *c, struct spar_osint_verdict *v);

@@ -1,0 +1,225 @@
+/* task.c - tasks and their contexts, see osint.h */
+#include "env/osint/draw.h"
+#include "env/osint/osint.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ATTEMPTS = 192, DECOY_ATTEMPTS = 128, DECOYS_MANY = 4 };
+
+/* What a draw is for: the first counter; the second is the attempt. */
+enum what { SHAPE, FIRST, NEXT /* + hop */ };
+
+int spar_osint_difficulty(int hops, int n_decoys)
+{
+	int points = hops + (n_decoys >= DECOYS_MANY);
+	return points <= 2 ? SPAR_OSINT_EASY : points == 3 ? SPAR_OSINT_MEDIUM : SPAR_OSINT_HARD;
+}
+
+/* ---- walks ---- */
+
+static const struct spar_osint_edge *edge_at(const struct spar_osint_graph *g, int32_t i)
+{
+	return &g->edges[i];
+}
+
+/* Whether a walk of `n` edges has not been at `node`. */
+static bool unvisited(const struct spar_osint_graph *g, const int32_t *path, int n, int32_t node)
+{
+	for (int i = 0; i < n; i++)
+		if (edge_at(g, path[i])->src == node)
+			return false;
+	return true;
+}
+
+/* Go on from path[0] to `hops` edges through nodes not seen before, at random, or along the relations of the path `like`
+ * where they lead on (NULL: none): false when stuck. */
+static bool walk(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt, int hops,
+		 const int32_t *like, int32_t *path)
+{
+	for (int hop = 1; unvisited(g, path, hop, edge_at(g, path[hop - 1])->dst); hop++) {
+		if (hop == hops)
+			return true;
+		int32_t at = edge_at(g, path[hop - 1])->dst, n = 0;
+		const int32_t *next = like ? spar_osint_out(g, at, edge_at(g, like[hop])->rel, &n) : NULL;
+		if (!n) {
+			next = g->out + g->out_at[at];
+			n = g->out_at[at + 1] - g->out_at[at];
+		}
+		if (!n)
+			return false;
+		path[hop] = next[spar_osint_below(rng, NEXT + (uint32_t)hop, attempt, n)];
+	}
+	return false;
+}
+
+static void sign(const struct spar_osint_graph *g, const int32_t *path, int hops, struct spar_osint_signature *q)
+{
+	struct spar_osint_edge edges[SPAR_OSINT_HOPS_MAX];
+	for (int i = 0; i < hops; i++)
+		edges[i] = g->edges[path[i]];
+	spar_osint_signature_of(edges, (size_t)hops, q);
+}
+
+/* ---- contexts ---- */
+
+struct context {
+	const struct spar_osint_graph *g;
+	int32_t *edges;
+	int n, max;
+};
+
+static bool has_edge(const struct context *c, int32_t edge)
+{
+	for (int i = 0; i < c->n; i++)
+		if (c->edges[i] == edge)
+			return true;
+	return false;
+}
+
+/* Put in a path with all siblings of its edges: all of it, or nothing and false. */
+static bool put_path(struct context *c, const int32_t *path, int hops)
+{
+	int before = c->n;
+	for (int i = 0; i < hops; i++) {
+		int32_t n;
+		const struct spar_osint_edge *e = edge_at(c->g, path[i]);
+		const int32_t *siblings = spar_osint_out(c->g, e->src, e->rel, &n);
+		for (int32_t k = 0; k < n; k++) {
+			if (has_edge(c, siblings[k]))
+				continue;
+			if (c->n == c->max) {
+				c->n = before;
+				return false;
+			}
+			c->edges[c->n++] = siblings[k];
+		}
+	}
+	return true;
+}
+
+/* A wrong path. Odd attempts begin with the relation of the right one and follow it as far as they can. */
+static bool decoy(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt,
+		  const int32_t *support, int hops, int32_t *path)
+{
+	bool alike = attempt % 2;
+	path[0] = spar_osint_below(rng, FIRST, attempt, g->n_edges);
+	for (int32_t tries = 0; alike && tries < g->n_edges; tries++) {
+		if (edge_at(g, path[0])->rel == edge_at(g, support[0])->rel && path[0] != support[0])
+			break;
+		path[0] = (path[0] + 1) % g->n_edges;
+	}
+	return walk(g, rng, attempt, hops, alike ? support : NULL, path) &&
+	       memcmp(path, support, (size_t)hops * sizeof *path) != 0;
+}
+
+int spar_osint_context(const struct spar_osint_graph *g, uint64_t seed, const int32_t *support, int n_support,
+		       int max_edges, int32_t *out, int *n_decoys)
+{
+	struct context c = {g, out, 0, max_edges < SPAR_OSINT_CONTEXT_MAX ? max_edges : SPAR_OSINT_CONTEXT_MAX};
+	struct spar_rng rng = spar_osint_stream(seed, "decoys"), order = spar_osint_stream(seed, "context");
+	int wanted = *n_decoys;
+	*n_decoys = 0;
+	if (!put_path(&c, support, n_support))
+		return 0;
+	for (uint32_t i = 0; i < DECOY_ATTEMPTS && *n_decoys < wanted; i++) {
+		int32_t path[SPAR_OSINT_HOPS_MAX];
+		int before = c.n;
+		if (decoy(g, &rng, i, support, n_support, path) && put_path(&c, path, n_support))
+			*n_decoys += c.n > before;
+	}
+	/* Short paths leave room: single edges fill half of it. */
+	for (uint32_t i = 0; i < DECOY_ATTEMPTS && c.n < c.max / 2; i++) {
+		int32_t edge = spar_osint_below(&rng, SHAPE, i, g->n_edges);
+		put_path(&c, &edge, 1);
+	}
+	for (int i = c.n - 1; i > 0; i--) {
+		int at = spar_osint_below(&order, 0, (uint32_t)i, i + 1);
+		int32_t edge = out[i];
+		out[i] = out[at];
+		out[at] = edge;
+	}
+	return c.n;
+}
+
+/* ---- tasks ---- */
+
+/* A question of one hop: of the families' relations as often as of any other. */
+static const char *ask_one(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt,
+			   int32_t *path, struct spar_osint_signature *q)
+{
+	static const struct {
+		const char *family, *relation;
+		bool inverse;
+	} families[] = {{"1_hop_trace", NULL, false},
+			{"identity_resolution", "alias_of", false},
+			{"network_discovery", "connected_to", false},
+			{"event_tracing", "works_at", true}};
+	int f = spar_osint_below(rng, SHAPE, attempt / 32, 4); /* 32 attempts at each draw of a family */
+	const char *name = families[f].relation;
+	int32_t rel = name ? spar_osint_relation(g, name, strlen(name)) : -1;
+	const struct spar_osint_edge *e = edge_at(g, path[0]);
+	if (name && e->rel != rel)
+		return NULL;
+	*q = (struct spar_osint_signature){families[f].inverse ? e->dst : e->src, {e->rel}, 1, families[f].inverse};
+	return families[f].family;
+}
+
+/* Draw paths until one is the only answer to its question. */
+static bool find_path(struct spar_osint_task *t, const struct spar_osint_graph *g, const struct spar_rng *rng, int hops)
+{
+	static const char *const traces[] = {NULL, "1_hop_trace", "2_hop_trace", "3_hop_trace", "4_hop_trace"};
+	for (uint32_t i = 0; i < ATTEMPTS; i++) {
+		struct spar_osint_ends ends;
+		t->support[0] = spar_osint_below(rng, FIRST, i, g->n_edges);
+		if (!walk(g, rng, i, hops, NULL, t->support))
+			continue;
+		sign(g, t->support, hops, &t->signature);
+		t->family = hops > 1 ? traces[hops] : ask_one(g, rng, i, t->support, &t->signature);
+		if (!t->family)
+			continue;
+		spar_osint_solve(g, &t->signature, &ends);
+		if (ends.n_ends != 1 || ends.n_paths != 1)
+			continue;
+		t->answer = ends.end;
+		t->hops = t->n_support = hops;
+		return true;
+	}
+	return false;
+}
+
+/* A task of so many hops among so many decoys. */
+static bool make(struct spar_osint_task *t, const struct spar_osint_graph *g, const struct spar_osint_want *want,
+		 const struct spar_rng *rng, int hops, int n_decoys)
+{
+	int max_edges = want->max_edges ? want->max_edges : SPAR_OSINT_CONTEXT;
+	if (hops < 1 || !g->n_edges || !find_path(t, g, rng, hops))
+		return false;
+	t->n_decoys = n_decoys;
+	t->n_context = spar_osint_context(g, want->seed, t->support, hops, max_edges, t->context, &t->n_decoys);
+	t->difficulty = spar_osint_difficulty(hops, t->n_decoys);
+	return t->n_context > 0;
+}
+
+int spar_osint_task_make(struct spar_osint_task *t, const struct spar_osint_graph *g,
+			 const struct spar_osint_want *want, struct spar_err *err)
+{
+	static const int hops_of[] = {[SPAR_OSINT_EASY] = 2, [SPAR_OSINT_MEDIUM] = 3, [SPAR_OSINT_HARD] = 4};
+	struct spar_rng rng = spar_osint_stream(want->seed, "task");
+	int level = want->difficulty == SPAR_OSINT_MIXED ? (int)(want->seed % SPAR_OSINT_MIXED) : want->difficulty;
+	int hops = want->hops ? want->hops : hops_of[level];
+	*t = (struct spar_osint_task){.question = SPAR_STR_INIT, .answer = -1};
+	/* A hop less among many decoys is as hard. */
+	bool many = !want->hops && spar_rng_uniform(&rng, SHAPE, UINT32_MAX, 0, 0) < 0.5;
+	bool made = many && make(t, g, want, &rng, hops - 1, DECOYS_MANY) && t->difficulty == level;
+	for (; !made && hops >= 1; hops--)
+		made = make(t, g, want, &rng, hops, DECOYS_MANY - 1);
+	if (!made)
+		return spar_fail(err, SPAR_FAIL, "the graph has no edge that can be asked for");
+	spar_osint_question(g, &t->signature, &t->question);
+	return 0;
+}
+
+void spar_osint_task_release(struct spar_osint_task *t)
+{
+	spar_str_release(&t->question);
+}
