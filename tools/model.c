@@ -62,7 +62,9 @@ static int folder_open(struct folder *f, const char *dir, struct spar_err *err)
 		f->n_elements += spar_param_elements(&f->params[i]);
 	f->stored = spar_safetensors_find(f->m.weights, f->params[0].name)->dtype;
 	char *path = spar_path_join(f->m.base_dir, "tokenizer.json");
-	if (spar_file_exists(path) && (rc = spar_tokenizer_load(&f->tokenizer, f->m.base_dir, err)) < 0)
+	if (spar_file_exists(path) && (rc = spar_tokenizer_load(&f->tokenizer, f->m.base_dir, err)) == 0)
+		rc = spar_config_add_eos(&f->m.config, spar_tokenizer_eos(f->tokenizer), err);
+	if (rc < 0)
 		folder_close(f);
 	free(path);
 	return rc;

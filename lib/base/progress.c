@@ -75,3 +75,20 @@ void spar_progress_end(struct spar_progress *p)
 	if (!p->quiet && (p->done || p->shown)) /* nothing done: nothing to tell */
 		show(p, spar_clock_s(), true);
 }
+
+static void warn(void *ctx, const char *text)
+{
+	spar_warn(((struct spar_progress *)ctx)->tool, "%s", text);
+}
+
+static void tick(void *ctx, uint64_t done, uint64_t total, const char *note)
+{
+	struct spar_progress *p = ctx;
+	p->total = total;
+	spar_progress_tick(p, done, "%s", note);
+}
+
+struct spar_listener spar_progress_listener(struct spar_progress *p)
+{
+	return (struct spar_listener){p, warn, tick};
+}

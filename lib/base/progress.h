@@ -6,6 +6,7 @@
 #ifndef SPAR_BASE_PROGRESS_H
 #define SPAR_BASE_PROGRESS_H
 
+#include "base/listener.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,5 +20,8 @@ struct spar_progress {
 void spar_progress_begin(struct spar_progress *p, const char *tool, const char *unit, uint64_t total, bool quiet);
 void spar_progress_tick(struct spar_progress *p, uint64_t done, const char *note_fmt, ...);
 void spar_progress_end(struct spar_progress *p);
+
+/*! Warnings and progress of lib/ go to standard error through `p`, which is borrowed; warnings also when it is quiet. */
+struct spar_listener spar_progress_listener(struct spar_progress *p);
 
 #endif

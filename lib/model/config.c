@@ -173,61 +173,17 @@ static int add_ends(struct spar_config *c, jv obj, struct spar_err *err)
 	return rc;
 }
 
-/* The id of an added token if that is its content, else -1. Consumes `token`. */
-static double added_token_id(jv token, const char *s)
+int spar_config_add_eos(struct spar_config *c, int32_t id, struct spar_err *err)
 {
-	double id = -1;
-	if (jv_get_kind(token) == JV_KIND_OBJECT) {
-		jv content = jv_object_get(jv_copy(token), jv_string("content"));
-		jv number = jv_object_get(jv_copy(token), jv_string("id"));
-		if (jv_get_kind(content) == JV_KIND_STRING && jv_get_kind(number) == JV_KIND_NUMBER &&
-		    strcmp(jv_string_value(content), s) == 0)
-			id = jv_number_value(number);
-		jv_free(content);
-		jv_free(number);
-	}
-	jv_free(token);
-	return id;
-}
-
-/* Id of the exact token `s` in tokenizer.json: an added token, or a word of the vocabulary; -1: none. */
-static double token_id(jv tokenizer, const char *s)
-{
-	double id = -1;
-	jv added = jv_object_get(jv_copy(tokenizer), jv_string("added_tokens"));
-	int n = jv_get_kind(added) == JV_KIND_ARRAY ? jv_array_length(jv_copy(added)) : 0;
-	for (int i = 0; i < n && id < 0; i++)
-		id = added_token_id(jv_array_get(jv_copy(added), i), s);
-	jv_free(added);
-	if (id >= 0)
-		return id;
-	jv word = jv_getpath(jv_copy(tokenizer), JV_ARRAY(jv_string("model"), jv_string("vocab"), jv_string(s)));
-	if (jv_get_kind(word) == JV_KIND_NUMBER)
-		id = jv_number_value(word);
-	jv_free(word);
-	return id;
-}
-
-/* A token of tokenizer_config.json: a string, or an object with `content`. *id stays if there is none. */
-static int read_token(const struct spar_config *c, jv config, jv tokenizer, const char *key, int32_t *id,
-		      struct spar_err *err)
-{
-	if (!spar_has(config, key))
+	struct spar_config without = *c;
+	if (id < 0)
 		return 0;
-	jv v = spar_object_token(config, key);
-	int rc = 0;
-	if (jv_get_kind(v) != JV_KIND_STRING) {
-		rc = spar_fail(err, SPAR_INPUT, ".%s: expected string or object with .content", key);
-	} else {
-		double found = token_id(tokenizer, jv_string_value(v));
-		if (found >= 0 && found < (double)c->vocab_size)
-			*id = (int32_t)found;
-		else
-			rc =
-			    spar_fail(err, SPAR_INPUT, ".%s: '%.80s' has no id in tokenizer.json below vocab_size, %zu",
-				      key, jv_string_value(v), c->vocab_size);
-	}
-	jv_free(v);
+	c->n_end = 0;
+	int rc = add_end(c, id, "eos_token", err);
+	for (size_t i = 0; rc == 0 && i < without.n_end; i++)
+		rc = add_end(c, without.end_ids[i], "eos_token", err);
+	if (rc == 0)
+		c->eos = id;
 	return rc;
 }
 
@@ -236,28 +192,6 @@ static int read_token(const struct spar_config *c, jv config, jv tokenizer, cons
 static int at_path(struct spar_err *err, const char *path, int rc)
 {
 	return rc < 0 ? spar_fail_at(err, "%s", path) : rc;
-}
-
-static int load_tokenizer_tokens(struct spar_config *c, const char *dir, struct spar_err *err)
-{
-	char *config_path = spar_path_join(dir, "tokenizer_config.json"), *path = spar_path_join(dir, "tokenizer.json");
-	jv config = jv_invalid(), tokenizer = jv_invalid();
-	int rc = 0;
-	if (!spar_file_exists(config_path) || !spar_file_exists(path))
-		goto out;
-	if ((rc = spar_object_read(config_path, &config, err)) < 0 ||
-	    (rc = spar_object_read(path, &tokenizer, err)) < 0)
-		goto out;
-	if ((rc = read_token(c, config, tokenizer, "eos_token", &c->eos, err)) < 0 ||
-	    (rc = read_token(c, config, tokenizer, "bos_token", &c->bos, err)) < 0 ||
-	    (rc = c->eos < 0 ? 0 : add_end(c, c->eos, "eos_token", err)) < 0)
-		rc = at_path(err, config_path, rc);
-out:
-	jv_free(config);
-	jv_free(tokenizer);
-	free(config_path);
-	free(path);
-	return rc;
 }
 
 static int load_generation_config(struct spar_config *c, const char *dir, struct spar_err *err)
@@ -274,22 +208,17 @@ static int load_generation_config(struct spar_config *c, const char *dir, struct
 
 int spar_config_load(struct spar_config *c, const char *dir, struct spar_err *err)
 {
-	*c = (struct spar_config){.eos = -1, .bos = -1};
+	*c = (struct spar_config){.eos = -1};
 	char *path = spar_path_join(dir, "config.json");
 	jv obj = jv_invalid();
-	int64_t bos;
 	int rc = spar_object_read(path, &obj, err);
 	if (rc < 0)
 		goto out;
-	if ((rc = at_path(err, path, read_config(c, obj, err))) < 0 || (rc = load_tokenizer_tokens(c, dir, err)) < 0 ||
-	    (rc = load_generation_config(c, dir, err)) < 0 || (rc = at_path(err, path, add_ends(c, obj, err))) < 0)
+	if ((rc = at_path(err, path, read_config(c, obj, err))) < 0 || (rc = load_generation_config(c, dir, err)) < 0 ||
+	    (rc = at_path(err, path, add_ends(c, obj, err))) < 0)
 		goto out;
 	if (c->eos < 0 && c->n_end)
 		c->eos = c->end_ids[0];
-	if (c->bos < 0 && spar_has(obj, "bos_token_id") &&
-	    (rc = at_path(err, path, spar_get_i64(obj, "", "bos_token_id", &bos, err))) == 0 && bos >= 0 &&
-	    (uint64_t)bos < c->vocab_size)
-		c->bos = (int32_t)bos;
 out:
 	jv_free(obj);
 	free(path);

@@ -20,13 +20,17 @@ struct spar_config {
 	bool tie_word_embeddings; /* absent in config.json: the architecture's default */
 	bool attention_bias, mlp_bias;
 	double initializer_range;
-	int32_t end_ids[SPAR_MAX_END]; /* union of generation_config, config and tokenizer_config (B10) */
+	int32_t end_ids[SPAR_MAX_END]; /* union of generation_config, config and tokenizer (B10) */
 	size_t n_end;
-	int32_t eos, bos; /* the token that ends a trained completion (tokenizer_config's eos first); -1: none */
+	int32_t
+	    eos; /* the token that ends a trained completion: the tokenizer's, else the first of end_ids; -1: none */
 };
 
-/*! Read config.json, generation_config.json and the eos/bos of tokenizer files in `dir`. */
+/*! Read config.json and generation_config.json in `dir`. */
 int spar_config_load(struct spar_config *c, const char *dir, struct spar_err *err);
+
+/*! The tokenizer's end token (-1: it has none) comes before those of the files. SPAR_INPUT if it is beyond the vocabulary. */
+int spar_config_add_eos(struct spar_config *c, int32_t id, struct spar_err *err);
 bool spar_config_is_end(const struct spar_config *c, int32_t id);
 
 /* The weights a config wants, in file order. Names are Hugging Face's. */

@@ -189,35 +189,62 @@ static int check_adapter(struct spar_model *m, struct spar_err *err)
 	return rc < 0 ? spar_fail_at(err, "%s", m->dir) : 0;
 }
 
-/* The base folder that an adapter names: absolute, beside the adapter, or in the working folder. */
-static int find_base(struct spar_model *m, const char *name, struct spar_err *err)
+/* The base folder that the adapter in `dir` names: absolute, beside the adapter, or in the working folder. */
+static int find_base(char **out, const char *dir, const char *name, struct spar_err *err)
 {
 	if (name && *name) {
-		char *beside = *name == '/' ? spar_strdup(name) : spar_path_join(m->dir, name);
-		if (spar_dir_exists(beside)) {
-			m->base_dir = beside;
+		*out = *name == '/' ? spar_strdup(name) : spar_path_join(dir, name);
+		if (spar_dir_exists(*out))
 			return 0;
-		}
-		free(beside);
-		if (spar_dir_exists(name)) {
-			m->base_dir = spar_strdup(name);
+		free(*out);
+		*out = spar_strdup(name);
+		if (spar_dir_exists(name))
 			return 0;
-		}
+		free(*out);
+		*out = NULL;
 	}
-	return spar_fail(err, SPAR_INPUT, "%s/adapter_config.json: .base_model_name_or_path: no folder '%.200s'",
-			 m->dir, name ? name : "");
+	return spar_fail(err, SPAR_INPUT, "%s/adapter_config.json: .base_model_name_or_path: no folder '%.200s'", dir,
+			 name ? name : "");
+}
+
+static bool is_adapter(const char *dir)
+{
+	char *path = spar_path_join(dir, "adapter_config.json");
+	bool is = spar_file_exists(path);
+	free(path);
+	return is;
+}
+
+/* The base folder; and what the adapter is, if there is one. */
+static int read_base(char **out, const char *dir, struct spar_lora_config *l, bool *has_adapter, struct spar_err *err)
+{
+	char *named = NULL;
+	*out = NULL;
+	*has_adapter = is_adapter(dir);
+	if (!*has_adapter) {
+		*out = spar_strdup(dir);
+		return 0;
+	}
+	int rc = spar_lora_read(l, dir, &named, err);
+	if (rc == 0)
+		rc = find_base(out, dir, named, err);
+	free(named);
+	return rc;
+}
+
+int spar_model_base_dir(char **out, const char *dir, struct spar_err *err)
+{
+	struct spar_lora_config l = {0};
+	bool has_adapter;
+	int rc = read_base(out, dir, &l, &has_adapter, err);
+	spar_lora_release(&l);
+	return rc;
 }
 
 static int open_adapter(struct spar_model *m, struct spar_err *err)
 {
-	char *base, *path = spar_path_join(m->dir, "adapter_model.safetensors");
-	int rc = spar_lora_read(&m->lora, m->dir, &base, err);
-	if (rc == 0) {
-		m->has_adapter = true;
-		if ((rc = find_base(m, base, err)) == 0)
-			rc = spar_safetensors_open(&m->adapter, path, err);
-	}
-	free(base);
+	char *path = spar_path_join(m->dir, "adapter_model.safetensors");
+	int rc = spar_safetensors_open(&m->adapter, path, err);
 	free(path);
 	return rc;
 }
@@ -225,14 +252,9 @@ static int open_adapter(struct spar_model *m, struct spar_err *err)
 int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err)
 {
 	*m = (struct spar_model){.dir = spar_strdup(dir)};
-	char *adapter_config = spar_path_join(dir, "adapter_config.json");
-	int rc = 0;
-	if (spar_file_exists(adapter_config))
-		rc = open_adapter(m, err);
-	else
-		m->base_dir = spar_strdup(dir);
-	free(adapter_config);
-	if (rc < 0 || (rc = spar_config_load(&m->config, m->base_dir, err)) < 0 ||
+	int rc = read_base(&m->base_dir, dir, &m->lora, &m->has_adapter, err);
+	if (rc < 0 || (m->has_adapter && (rc = open_adapter(m, err)) < 0) ||
+	    (rc = spar_config_load(&m->config, m->base_dir, err)) < 0 ||
 	    (rc = spar_safetensors_open(&m->weights, m->base_dir, err)) < 0 || (rc = check_base(m, err)) < 0 ||
 	    (m->has_adapter && (rc = check_adapter(m, err)) < 0) || (rc = hash_model(m, err)) < 0)
 		spar_model_close(m);

@@ -48,6 +48,10 @@ struct spar_model {
 	char note[160]; /* worth a warning (an adapter of scale 0, a doubled head), else "" */
 };
 
+/*! The folder with config, tokenizer and base weights of the folder `dir`: `dir` itself, or the one that its adapter names.
+ *  Caller frees; NULL on failure. */
+int spar_model_base_dir(char **out, const char *dir, struct spar_err *err);
+
 /*! Opens and checks: every parameter of the config is there with its shape and nothing else is, tied-head rules of B31
  *  (both there and equal: a note; different: an error), every adapter tensor finds a home and every target its tensors. On
  *  failure nothing is open; `m` may be closed all the same. The hash covers config.json, every tensor's name, type, shape and

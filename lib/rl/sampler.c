@@ -5,7 +5,7 @@
 #include "model/engine.h"
 #include "model/model.h"
 #include "record/record.h"
-#include "text/chat.h"
+#include "rl/prompt.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -40,14 +40,14 @@ struct row { /* a sequence that gets a token in this step */
 
 struct spar_sampler {
 	struct spar_sampler_opt opt;
-	bool has_model, no_template, lockstep, cut;
+	bool has_model, lockstep, cut;
 	struct spar_model model;
-	struct spar_tokenizer *tokenizer;
-	struct spar_chat *chat;
+	struct spar_prompter prompter;
 	struct spar_engine *engine;
 	struct spar_env *env;
 	int losses;
-	struct slot *slots; /* (n_slots) */
+	int64_t max_sessions; /* slots beyond are not for the environment */
+	struct slot *slots;   /* (n_slots) */
 	size_t n_slots, n_live, n_held, n_queued;
 	struct slot **waiting; /* (n_waiting) in the order of their requests */
 	size_t n_waiting;
@@ -62,15 +62,27 @@ struct spar_sampler {
 
 /* ---- opening ---- */
 
+static int add_eos(struct spar_sampler *s, struct spar_err *err)
+{
+	return spar_config_add_eos(&s->model.config, spar_tokenizer_eos(s->prompter.tokenizer), err);
+}
+
+/* Tokenizer and template of a folder with a config; the limits that follow from both. */
 static int load_text(struct spar_sampler *s, const char *dir, struct spar_err *err)
 {
-	int rc = spar_tokenizer_load(&s->tokenizer, dir, err);
-	return rc < 0 ? rc : spar_chat_load(&s->chat, dir, &s->no_template, err);
+	size_t own = s->model.config.max_position, asked = (size_t)s->opt.max_length;
+	int rc = spar_prompter_load(&s->prompter, dir, err);
+	if (rc < 0 || (rc = add_eos(s, err)) < 0)
+		return rc;
+	s->prompter.limit = asked && asked < own ? asked : own;
+	if (s->prompter.no_template)
+		spar_listener_warn(&s->opt.on, "%s: " SPAR_PROMPT_NO_TEMPLATE, dir);
+	return 0;
 }
 
 static int check_forced(const struct spar_sampler *s, struct spar_err *err)
 {
-	size_t size = spar_tokenizer_size(s->tokenizer), vocab = s->model.config.vocab_size;
+	size_t size = spar_tokenizer_size(s->prompter.tokenizer), vocab = s->model.config.vocab_size;
 	for (size_t i = 0; i < s->opt.n_forced; i++)
 		if ((size_t)s->opt.forced[i] >= (size < vocab ? size : vocab))
 			return spar_fail(err, SPAR_USAGE, "the model has no token %" PRId32, s->opt.forced[i]);
@@ -83,7 +95,7 @@ static int make_engine(struct spar_sampler *s, struct spar_err *err)
 	    .dtype = dtypes[s->opt.dtype],
 	    .threads = (int)s->opt.threads,
 	    .kv_cache_size = (size_t)s->opt.kv_cache_mib << 20,
-	    .vocab_limit = spar_tokenizer_size(s->tokenizer),
+	    .vocab_limit = spar_tokenizer_size(s->prompter.tokenizer),
 	};
 	size_t vocab = s->model.config.vocab_size;
 	if (opt.vocab_limit >= vocab)
@@ -105,7 +117,9 @@ int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *
 		return rc;
 	s->has_model = true;
 	if (s->engine)
-		return spar_engine_reload(s->engine, &s->model, err);
+		return (rc = add_eos(s, err)) < 0 ? rc : spar_engine_reload(s->engine, &s->model, err);
+	if (*s->model.note)
+		spar_listener_warn(&s->opt.on, "%s: %s", dir, s->model.note);
 	if ((rc = load_text(s, s->model.base_dir, err)) < 0 || (rc = check_forced(s, err)) < 0)
 		return rc;
 	return make_engine(s, err);
@@ -114,8 +128,12 @@ int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *
 /* The config and the tokenizer are enough to encode. */
 static int load_for_encoding(struct spar_sampler *s, const char *dir, struct spar_err *err)
 {
-	int rc = spar_config_load(&s->model.config, dir, err);
-	return rc < 0 ? rc : load_text(s, dir, err);
+	char *base;
+	int rc = spar_model_base_dir(&base, dir, err);
+	if (rc == 0 && (rc = spar_config_load(&s->model.config, base, err)) == 0)
+		rc = load_text(s, base, err);
+	free(base);
+	return rc;
 }
 
 int spar_sampler_new(struct spar_sampler **out, const struct spar_sampler_opt *opt, struct spar_err *err)
@@ -156,8 +174,7 @@ void spar_sampler_free(struct spar_sampler *s)
 	if (s->env)
 		spar_env_close(s->env);
 	spar_engine_free(s->engine);
-	spar_chat_free(s->chat);
-	spar_tokenizer_free(s->tokenizer);
+	spar_prompter_release(&s->prompter);
 	if (s->has_model)
 		spar_model_close(&s->model);
 	free(s->slots);
@@ -167,11 +184,6 @@ void spar_sampler_free(struct spar_sampler *s)
 	free(s->logits);
 	free(s->scratch);
 	free(s);
-}
-
-bool spar_sampler_no_template(const struct spar_sampler *s)
-{
-	return s->no_template;
 }
 
 const char *spar_sampler_hash(const struct spar_sampler *s)
@@ -229,55 +241,40 @@ static void leave(struct spar_sampler *s, struct slot *slot)
 /* The episode cannot go on; `err` says why and is used up. */
 static void fail_play(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
 {
-	slot->play->error = spar_strdup(err->msg);
-	slot->play->code = err->code;
+	struct spar_play *p = slot->play;
+	if (p->n_turns && !jv_is_valid(p->turns[p->n_turns - 1].reply))
+		p->turns[p->n_turns - 1].tokens.finish = SPAR_FINISH_ERROR;
+	p->error = spar_strdup(err->msg);
+	p->code = err->code;
 	*err = (struct spar_err){0};
 	leave(s, slot);
 }
 
 /* ---- prompts ---- */
 
-static size_t length_limit(const struct spar_sampler *s)
+static int encode_turn(const struct spar_sampler *s, const struct spar_play *p, jv prompt, struct spar_ids *ids,
+		       struct spar_err *err)
 {
-	size_t own = s->model.config.max_position, asked = (size_t)s->opt.max_length;
-	return asked && asked < own ? asked : own;
-}
-
-/* `prompt` is borrowed. Chat messages get their template; a raw text gets what the tokenizer puts around texts. */
-static int encode(const struct spar_sampler *s, jv prompt, struct spar_str *text, struct spar_ids *ids,
-		  struct spar_err *err)
-{
-	int rc;
-	if (jv_get_kind(prompt) == JV_KIND_STRING) {
-		const char *raw = jv_string_value(prompt);
-		size_t n = (size_t)jv_string_length_bytes(jv_copy(prompt));
-		if (text)
-			spar_str_add(text, raw, n);
-		rc = spar_tokenizer_encode(s->tokenizer, raw, n, NULL, SPAR_ENCODE_MARKERS | SPAR_ENCODE_ADD, ids, err);
-	} else {
-		rc = spar_chat_encode(s->chat, s->tokenizer, prompt, true, false, text, ids, err);
-	}
-	size_t limit = length_limit(s);
-	if (rc < 0)
-		return rc;
-	if (!ids->n)
-		return spar_fail(err, SPAR_INPUT, "the prompt is empty");
-	if (ids->n >= limit)
-		return spar_fail(err, SPAR_INPUT, "a prompt of %zu ids leaves no room in a context of %zu", ids->n,
-				 limit);
-	return 0;
+	if (!p->n_turns)
+		return spar_prompt_encode(&s->prompter, prompt, NULL, ids, err);
+	const struct spar_play_turn *last = &p->turns[p->n_turns - 1];
+	jv shown = p->n_turns > 1 ? last[-1].reply : p->first;
+	jv before = jv_object_get(jv_copy(shown), jv_string("messages"));
+	int rc = spar_prompt_extend(&s->prompter, before, &last->tokens, &last->text, prompt, ids, err);
+	jv_free(before);
+	return rc < 0 ? spar_fail_at(err, "turn %zu", p->n_turns) : 0;
 }
 
 static void begin_turn(struct spar_sampler *s, struct slot *slot, jv prompt)
 {
 	struct spar_err err = {0};
 	struct spar_ids ids = {0};
-	if (encode(s, prompt, NULL, &ids, &err) < 0) {
+	if (encode_turn(s, slot->play, prompt, &ids, &err) < 0) {
 		free(ids.data);
 		fail_play(s, slot, &err);
 		return;
 	}
-	size_t room = length_limit(s) - ids.n, most = (size_t)s->opt.max_completion;
+	size_t room = s->prompter.limit - ids.n, most = (size_t)s->opt.max_completion;
 	slot->most = most < room ? most : room;
 	struct spar_turn *t = &spar_play_turn(slot->play, slot->most, s->cut)->tokens;
 	t->prompt_ids = ids.data;
@@ -314,7 +311,11 @@ static int open_env(struct spar_sampler *s, const struct spar_task *task, struct
 	if (s->env)
 		return 0;
 	int rc = spar_env_open(&s->env, s->opt.env, s->opt.env_timeout_s, err);
-	return rc < 0 ? spar_fail_at(err, "task %s", task->id) : 0;
+	if (rc < 0)
+		return spar_fail_at(err, "task %s", task->id);
+	s->max_sessions = INT64_MAX;
+	spar_get_i64(spar_env_about(s->env), "", "max_sessions", &s->max_sessions, NULL);
+	return 0;
 }
 
 static int check_env(const struct spar_sampler *s, const struct spar_task *task, struct spar_err *err)
@@ -377,7 +378,7 @@ static int act(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_
 	if (rc < 0)
 		return spar_fail_at(err, "task %s: reply to oracle", slot->play->task->id);
 	struct spar_play_turn *t = spar_play_turn(slot->play, 0, false);
-	t->tokens.finish = SPAR_FINISH_STOP;
+	t->tokens.finish = SPAR_FINISH_ENV;
 	spar_str_add(&t->text, text, len);
 	return send_step(s, slot, err);
 }
@@ -508,7 +509,7 @@ static int end_turn(struct spar_sampler *s, struct slot *slot, enum spar_finish 
 	struct spar_play *p = slot->play;
 	struct spar_play_turn *t = &p->turns[p->n_turns - 1];
 	t->tokens.finish = finish;
-	spar_tokenizer_decode(s->tokenizer, t->tokens.completion_ids,
+	spar_tokenizer_decode(s->prompter.tokenizer, t->tokens.completion_ids,
 			      t->tokens.n_completion - (finish == SPAR_FINISH_STOP), SPAR_DECODE_SKIP_SPECIAL,
 			      &t->text);
 	spar_seq_free(slot->seq);
@@ -548,6 +549,9 @@ static int start_plays(struct spar_sampler *s, struct spar_err *err)
 		if (slot->state != STATE_FREE)
 			continue;
 		const struct spar_task *task = s->next->task;
+		if (jv_is_valid(task->reset) && (rc = open_env(s, task, err)) == 0 &&
+		    slot - s->slots >= s->max_sessions)
+			break;
 		slot->play = s->next;
 		s->next = s->next->next;
 		s->n_queued--;
@@ -555,7 +559,7 @@ static int start_plays(struct spar_sampler *s, struct spar_err *err)
 		spar_rng_init(&slot->rng, s->opt.seed, task->id, strlen(task->id));
 		if (!jv_is_valid(task->reset))
 			begin_turn(s, slot, task->prompt);
-		else if ((rc = open_env(s, task, err)) == 0)
+		else if (rc == 0)
 			rc = send_reset(s, slot, err);
 	}
 	return rc;
@@ -642,7 +646,7 @@ int spar_sampler_encode(struct spar_sampler *s, const struct spar_task *task, st
 		rc = s->opt.env ? first_messages(s, task, &prompt, err)
 				: spar_fail(err, SPAR_INPUT, "the task needs an environment (--env)");
 	if (rc == 0)
-		rc = encode(s, prompt, text, ids, err);
+		rc = spar_prompt_encode(&s->prompter, prompt, text, ids, err);
 	jv_free(prompt);
 	return rc;
 }

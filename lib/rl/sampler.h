@@ -28,6 +28,7 @@
 #define SPAR_RL_SAMPLER_H
 
 #include "base/err.h"
+#include "base/listener.h"
 #include "base/opt.h"
 #include "model/sample.h"
 #include "rl/play.h"
@@ -54,7 +55,8 @@ struct spar_sampler_opt {
 	int64_t kv_cache_mib;  /* 0: a quarter of memory, at most 4 GiB */
 	const int32_t *forced; /* (n_forced) the first tokens of every completion, instead of draws; NULL: none */
 	size_t n_forced;
-	bool encode_only; /* no weights are read: only spar_sampler_encode works */
+	bool encode_only;        /* no weights are read: only spar_sampler_encode works */
+	struct spar_listener on; /* warned of what is odd with the first model that is opened */
 };
 extern const char *const spar_sampler_dtypes[];  /* "float32", "bfloat16", NULL */
 extern const char *const spar_sampler_devices[]; /* "cpu", NULL */
@@ -91,15 +93,13 @@ extern const char *const spar_sampler_devices[]; /* "cpu", NULL */
 
 struct spar_sampler; /* opaque */
 
-/*! `opt` is copied, what it points to is borrowed. The environment is started when the first task needs it. */
+/*! `opt` is copied, what it points to is borrowed (`model`: not beyond this call). The environment is started when the first task
+ *  needs it; no more episodes are under way in it than the sessions it says it holds. */
 int spar_sampler_new(struct spar_sampler **out, const struct spar_sampler_opt *opt, struct spar_err *err);
 void spar_sampler_free(struct spar_sampler *s);
 
 /*! The weights of `dir` from now on. No play may be under way or held. */
 int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *err);
-
-/*! A folder without a chat template was opened: prompts are made in a plain fallback form. */
-bool spar_sampler_no_template(const struct spar_sampler *s);
 
 /*! Hash of the weights; "" without a model. Borrowed. */
 const char *spar_sampler_hash(const struct spar_sampler *s);

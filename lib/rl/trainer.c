@@ -4,6 +4,7 @@
 #include "rl/episode.h"
 #include "rl/metric.h"
 #include "rl/policy.h"
+#include "rl/prompt.h"
 #include "rl/step.h"
 #include "rl/train_state.h"
 #include "tensor/tensor.h"
@@ -126,20 +127,24 @@ static void set_objective(struct spar_trainer *t)
 /* Tokenizer and template: needed to read sft records; for rollouts only the tokenizer's size counts. */
 static int open_text(struct spar_trainer *t, struct spar_err *err)
 {
-	const struct spar_config *c = &t->model.config;
+	struct spar_config *c = &t->model.config;
 	char *path = spar_path_join(t->model.base_dir, "tokenizer.json");
 	bool needed = is_sft(t) || spar_file_exists(path), fallback = false;
 	int rc = needed ? spar_tokenizer_load(&t->tokenizer, t->model.base_dir, err) : 0;
 	free(path);
 	if (rc == 0 && is_sft(t))
 		rc = spar_chat_load(&t->chat, t->model.base_dir, &fallback, err);
+	if (rc == 0 && t->tokenizer)
+		rc = spar_config_add_eos(c, spar_tokenizer_eos(t->tokenizer), err);
 	if (rc < 0)
 		return rc;
+	if (*t->model.note)
+		note(t, "%s: %s", t->opt.model, t->model.note);
 	if (is_sft(t) && c->eos < 0)
 		return spar_fail(err, SPAR_INPUT, "%s: names no end token to train completions to end with",
 				 t->model.base_dir);
 	if (fallback)
-		note(t, "the model has no chat template: a plain one is used");
+		note(t, "%s: " SPAR_PROMPT_NO_TEMPLATE, t->model.base_dir);
 	size_t limit = t->tokenizer ? spar_tokenizer_size(t->tokenizer) : c->vocab_size;
 	t->rules =
 	    (struct spar_episode_rules){.max_length = t->opt.max_length ? (size_t)t->opt.max_length : c->max_position,

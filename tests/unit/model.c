@@ -79,25 +79,25 @@ static void configs(void)
 		CHECK_STR(loaded(&c, rows[i].config), rows[i].result);
 	CHECK_STR(loaded(&c, "{" SHAPE "}"), "ok");
 	CHECK(c.n_kv_heads == 1 && c.head_dim == 2 && c.max_position == 2048 && !c.tie_word_embeddings);
-	CHECK(c.rope_theta == 10000 && c.rms_norm_eps == 1e-6f && c.eos == -1 && c.bos == -1 && c.n_end == 0);
+	CHECK(c.rope_theta == 10000 && c.rms_norm_eps == 1e-6f && c.eos == -1 && c.n_end == 0);
 	CHECK_STR(loaded(&c, "{" SHAPE ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e5}}"), "ok");
 	CHECK(c.rope_theta == 5e5);
 }
 
-/* The end set is the union of all three files; the tokenizer's comes first. */
+/* The end set is the union of both files and the tokenizer's, which comes first. */
 static void end_tokens(void)
 {
 	struct spar_config c;
+	struct spar_err err;
 	put("m/generation_config.json", "{\"eos_token_id\":[2,1]}");
-	CHECK_STR(loaded(&c, "{" SHAPE ",\"eos_token_id\":1,\"bos_token_id\":0}"), "ok");
-	CHECK(c.n_end == 2 && spar_config_is_end(&c, 1) && spar_config_is_end(&c, 2) && !spar_config_is_end(&c, 0));
-	CHECK(c.eos == 2 && c.bos == 0);
-	put("m/tokenizer.json", "{\"added_tokens\":[{\"id\":0,\"content\":\"<e>\"}],\"model\":{\"vocab\":{\"b\":1}}}");
-	put("m/tokenizer_config.json", "{\"eos_token\":{\"content\":\"<e>\"},\"bos_token\":\"b\"}");
 	CHECK_STR(loaded(&c, "{" SHAPE ",\"eos_token_id\":1}"), "ok");
-	CHECK(c.n_end == 3 && c.eos == 0 && c.bos == 1);
-	put("m/tokenizer_config.json", "{\"eos_token\":\"<x>\"}");
-	CHECK_STR(loaded(&c, "{" SHAPE "}"), ".eos_token: '<x>' has no id in tokenizer.json below vocab_size, 3");
+	CHECK(c.n_end == 2 && spar_config_is_end(&c, 1) && spar_config_is_end(&c, 2) && !spar_config_is_end(&c, 0));
+	CHECK(c.eos == 2);
+	CHECK(spar_config_add_eos(&c, -1, &err) == 0 && c.eos == 2 && c.n_end == 2);
+	CHECK(spar_config_add_eos(&c, 0, &err) == 0 && c.eos == 0 && c.n_end == 3 && c.end_ids[0] == 0);
+	CHECK(spar_config_add_eos(&c, 1, &err) == 0 && c.eos == 1 && c.n_end == 3 && c.end_ids[0] == 1);
+	CHECK(spar_config_add_eos(&c, 3, &err) == -(int)SPAR_INPUT);
+	CHECK_STR(err.msg, ".eos_token: 3 is no token of a vocabulary of 3");
 	spar_dir_remove(at("m"), NULL);
 	spar_dir_make(at("m"), NULL);
 }
