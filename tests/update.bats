@@ -40,7 +40,7 @@ timeless() { jq -c 'del(.step_time)' "$1"; }
 near() {
 	for key in "${@:3}"; do
 		jq -e -n --slurpfile a "$1" --slurpfile b "$2" "
-			[\$a[] | $key] as \$x | [\$b[] | $key] as \$y | (\$x | length) == (\$y | length) and (\$x | length) > 0 and
+			[\$a[] | ($key)] as \$x | [\$b[] | ($key)] as \$y | (\$x | length) == (\$y | length) and (\$x | length) > 0 and
 			all([\$x, \$y] | transpose[]; (.[0] - .[1] | fabs) <= 1e-6 * (1 + (.[0] | fabs)))"
 	done
 }
@@ -62,6 +62,10 @@ near() {
 		spar update --model="$MODEL" --beta=0.1 -q --out="$SCRATCH/b" >>"$SCRATCH/m"
 	jq -c '.turns[]?.finish_reason = "length"' "$ROLLOUTS" |
 		spar update --model="$MODEL" --mask-truncated-completions -q --out="$SCRATCH/b" >>"$SCRATCH/m"
+	for type in cispo vespo; do
+		spar update --model="$MODEL" --loss-type=$type --entropy-coef=0.1 --off-policy-mask-threshold=1 -q --out="$SCRATCH/b" \
+			<"$ROLLOUTS" >>"$SCRATCH/m"
+	done
 	spar update --model="$MODEL" --dry-run <"$ROLLOUTS" >>"$SCRATCH/m"
 	[ "$(jq -s 'map(keys[]) | unique | length' "$SCRATCH/m")" = "$(jq '.properties | length' "$BATS_TEST_DIRNAME/../schemas/metric.schema.json")" ]
 	[ "$(jq -n --slurpfile s "$BATS_TEST_DIRNAME/../schemas/metric.schema.json" \
@@ -91,21 +95,29 @@ near() {
 }
 
 @test "rollouts: every loss type; order of records and size of micro-batches do not matter" {
-	for type in grpo bnpo dr_grpo dapo; do
-		for level in token $([ $type != grpo ] || echo sequence); do
-			common=(--model="$MODEL" --loss-type=$type --importance-sampling-level=$level --num-iterations=2 --beta=0.05
-				--learning-rate=1e-3 -q)
-			spar update "${common[@]}" --out="$SCRATCH/a" <"$ROLLOUTS" >"$SCRATCH/ma"
-			# The other way round within each batch.
-			jq -s -c '[.[] | select(.type == "rollout")] as $r | .[] | select(.type == "batch") | .step as $n |
-				([$r[] | select(.policy.version == $n)] | reverse | .[]), .' "$ROLLOUTS" |
-				spar update "${common[@]}" --micro-batch-tokens=1 --out="$SCRATCH/b" >"$SCRATCH/mb"
-			near "$SCRATCH/ma" "$SCRATCH/mb" .loss .kl .entropy '.["clip_ratio/region_mean"]'
-			jq -e -s 'length == 8 and .[0].loss_tokens == 27 and .[0].sequences == 6 and .[0].tokens_distinct < .[0].tokens
-				and .[0].kl == 0 and .[1].kl > 0 and .[0]["clip_ratio/region_mean"] == 0 and .[0].reward == 0.5
-				and .[0].reward_std == 0.5 and .[0]["completions/max_length"] == 6' "$SCRATCH/ma"
-		done
-	done
+	while read -ra objective; do
+		echo "${objective[*]}"
+		common=(--model="$MODEL" "${objective[@]/#/--}" --num-iterations=2 --beta=0.05 --learning-rate=1e-3 -q)
+		spar update "${common[@]}" --out="$SCRATCH/a" <"$ROLLOUTS" >"$SCRATCH/ma"
+		# The other way round within each batch.
+		jq -s -c '[.[] | select(.type == "rollout")] as $r | .[] | select(.type == "batch") | .step as $n |
+			([$r[] | select(.policy.version == $n)] | reverse | .[]), .' "$ROLLOUTS" |
+			spar update "${common[@]}" --micro-batch-tokens=1 --out="$SCRATCH/b" >"$SCRATCH/mb"
+		near "$SCRATCH/ma" "$SCRATCH/mb" .loss "select(.step == 1).grad_norm" .kl .entropy '.["clip_ratio/region_mean"] // 0'
+		jq -e -s 'length == 8 and .[0].loss_tokens == 27 and .[0].sequences == 6 and .[0].tokens_distinct < .[0].tokens
+			and .[0].kl == 0 and .[1].kl > 0 and .[0].reward == 0.5 and .[0].reward_std == 0.5
+			and .[0]["completions/max_length"] == 6 and (.[0]["clip_ratio/region_mean"] // 0) == 0' "$SCRATCH/ma"
+	done <<-END
+		loss-type=grpo
+		loss-type=grpo importance-sampling-level=sequence
+		loss-type=bnpo kl-estimator=k2
+		loss-type=dr_grpo
+		loss-type=dapo entropy-coef=0.1 top-entropy-quantile=0.5
+		loss-type=cispo
+		loss-type=sapo
+		loss-type=luspo importance-sampling-level=sequence use-bias-correction-kl
+		loss-type=vespo
+	END
 }
 
 @test "rollouts: only the model's own tokens carry loss, by their ids (B18)" {
@@ -274,7 +286,7 @@ near() {
 	weighted() { jq -c 'if .policy then .policy.version = 0 else . end' "$ROLLOUTS" | spar update --model="$MODEL" \
 		--policy="$SCRATCH/$RANDOM" -q "$@" | jq -s -c 'map(has("sampling/importance_sampling_ratio/mean"))'; }
 	[ "$(weighted)" = '[false,true,true,true]' ]
-	[ "$(weighted --importance-sampling-cap=0)" = '[false,false,false,false]' ]
+	[ "$(weighted --importance-sampling-clip-max=0)" = '[false,false,false,false]' ]
 	jq -c 'if .turns then .turns[].kept_mass = null | .turns[0].kept_mass = [.turns[0].logprobs[] | 0.5] | .turns[1] |= del(.kept_mass)
 		else . end' "$ROLLOUTS" >"$SCRATCH/cut"
 	run -0 spar update --model="$MODEL" -q --out="$SCRATCH/out" <"$SCRATCH/cut"

@@ -473,16 +473,37 @@ void spar_graph_reseed(struct spar_graph *g, uint64_t step)
 
 /* ---- backward ---- */
 
-/* dL/dlogits = g (onehot - softmax), with g = dL/dlogprob. `rows` are hidden / temperature. Writes dL/drows into `drows`. */
+/* What the loss asks of each target: dL/dlogprob and dL/dentropy (NULL: of no target). */
+struct pull {
+	int32_t *ids;
+	float *logprobs, *entropies;
+};
+
+static float *from(float *v, size_t at)
+{
+	return v ? v + at : NULL;
+}
+
+/* dL/dlogits = a (onehot - p) - b p (log p + H), with p the softmax, H its entropy, a = dL/dlogprob and b = dL/dentropy.
+ * `rows` are hidden / temperature. Writes dL/drows into `drows`. */
 static void backward_head_chunk(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *rows,
-				const int32_t *ids, const float *dlogprobs, struct spar_tensor *drows)
+				const struct pull *pull, struct spar_tensor *drows)
 {
 	size_t n = spar_tensor_size(rows, 0);
-	struct spar_tensor *raw = logits(g, s, rows), *d = spar_tensor_softmax(s, raw);
+	struct spar_tensor *raw = logits(g, s, rows), *p = spar_tensor_softmax(s, raw), *d = p;
+	struct spar_tensor *a = spar_tensor_from_f32(s, pull->logprobs, 1, &n), *by_p = spar_tensor_scale(s, a, -1);
+	if (pull->entropies) {
+		struct spar_tensor *b = spar_tensor_from_f32(s, pull->entropies, 1, &n);
+		struct spar_tensor *plogp = spar_tensor_mul(s, p, spar_tensor_log_softmax(s, raw));
+		by_p = spar_tensor_add(s, by_p, spar_tensor_mul(s, b, spar_tensor_sum_last(s, plogp)));
+		spar_tensor_scale_rows(s, plogp, spar_tensor_scale(s, b, -1));
+		spar_tensor_scale_rows(s, p, by_p);
+		d = spar_tensor_add(s, p, plogp);
+	} else {
+		spar_tensor_scale_rows(s, p, by_p);
+	}
 	spar_tensor_drop(raw);
-	struct spar_tensor *by = spar_tensor_from_f32(s, dlogprobs, 1, &n);
-	spar_tensor_scale_rows(s, d, spar_tensor_scale(s, by, -1));
-	spar_tensor_add_at(s, d, spar_tensor_from_i32(s, ids, n), by);
+	spar_tensor_add_at(s, d, spar_tensor_from_i32(s, pull->ids, n), a);
 	spar_tensor_assign(s, drows, spar_tensor_matmul(s, d, spar_tensor_slice(s, g->head, 0, g->vocab)));
 	if (!g->lora)
 		spar_tensor_add_product(s, spar_tensor_grad(s, g->head), d, rows);
@@ -490,7 +511,7 @@ static void backward_head_chunk(const struct spar_graph *g, struct spar_scope *s
 
 /* hidden (n, hidden size) -> dL/dhidden; the head's gradient is added on the way. */
 static struct spar_tensor *backward_head(const struct spar_graph *g, struct spar_scope *outer,
-					 struct spar_tensor *hidden, const int32_t *ids, const float *dlogprobs)
+					 struct spar_tensor *hidden, const struct pull *pull)
 {
 	size_t n_rows = spar_tensor_size(hidden, 0), shape[] = {n_rows, g->model->config.hidden_size};
 	struct spar_scope *s = spar_scope_open(outer, false);
@@ -500,36 +521,43 @@ static struct spar_tensor *backward_head(const struct spar_graph *g, struct spar
 		struct spar_scope *inner = spar_scope_open(s, false);
 		struct spar_tensor *rows =
 		    spar_tensor_scale(inner, spar_tensor_slice(inner, hidden, at, n), 1 / g->temperature);
-		backward_head_chunk(g, inner, rows, ids + at, dlogprobs + at, spar_tensor_slice(inner, dhidden, at, n));
+		struct pull part = {pull->ids + at, pull->logprobs + at, from(pull->entropies, at)};
+		backward_head_chunk(g, inner, rows, &part, spar_tensor_slice(inner, dhidden, at, n));
 		spar_scope_close(inner, NULL);
 	}
 	return spar_scope_close(s, spar_tensor_scale(s, dhidden, 1 / g->temperature));
 }
 
-int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, struct spar_err *err)
+int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, const float *dentropies, struct spar_err *err)
 {
 	if (!g->run)
 		return 0; /* nothing to predict, or frozen */
 	struct spar_scope *s = g->run;
-	int32_t *active = spar_malloc(g->n_targets * sizeof *active), *ids = spar_malloc(g->n_targets * sizeof *ids);
-	float *values = spar_malloc(g->n_targets * sizeof *values);
+	int32_t *active = spar_malloc(g->n_targets * sizeof *active);
+	struct pull pull = {spar_malloc(g->n_targets * sizeof *pull.ids),
+			    spar_malloc(g->n_targets * sizeof *pull.logprobs),
+			    dentropies ? spar_malloc(g->n_targets * sizeof *pull.entropies) : NULL};
 	size_t n = 0;
 	for (size_t i = 0; i < g->n_targets; i++)
-		if (dlogprobs[i] != 0) {
+		if (dlogprobs[i] != 0 || (dentropies && dentropies[i] != 0)) {
 			active[n] = (int32_t)i;
-			ids[n] = g->target_ids[i];
-			values[n++] = dlogprobs[i];
+			pull.ids[n] = g->target_ids[i];
+			pull.logprobs[n] = dlogprobs[i];
+			if (dentropies)
+				pull.entropies[n] = dentropies[i];
+			n++;
 		}
 	if (n > 0) {
 		struct spar_tensor *hidden = g->hidden;
 		if (n < g->n_targets)
 			hidden = spar_tensor_rows(s, hidden, spar_tensor_from_i32(s, active, n));
-		struct spar_tensor *dhidden = backward_head(g, s, spar_tensor_detach(s, hidden), ids, values);
+		struct spar_tensor *dhidden = backward_head(g, s, spar_tensor_detach(s, hidden), &pull);
 		spar_tensor_backward(s, hidden, dhidden);
 	}
 	free(active);
-	free(ids);
-	free(values);
+	free(pull.ids);
+	free(pull.logprobs);
+	free(pull.entropies);
 	int rc = spar_scope_status(s, err);
 	forget(g);
 	return rc;

@@ -5,7 +5,7 @@
  *	spar_graph_new(&g, &model, &opt, &err);
  *	spar_graph_forward(g, pack, temperature, SPAR_GRAPH_TRAIN, logprobs, entropies, &err);  // keeps activations
  *	... dlogprobs from the objective ...
- *	spar_graph_backward(g, dlogprobs, &err);              // adds to the gradients; frees the activations
+ *	spar_graph_backward(g, dlogprobs, NULL, &err);        // adds to the gradients; frees the activations
  *	spar_graph_step(g, &step, &err);                      // clip, AdamW, zero the gradients
  * Logits exist only for a chunk of targets at a time, forward and backward.
  */
@@ -51,8 +51,9 @@ void spar_graph_reseed(struct spar_graph *g, uint64_t step);
 int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double temperature, enum spar_graph_mode mode,
 		       float *logprobs, float *entropies, struct spar_err *err);
 
-/*! dlogprobs (n_targets) = dL/dlogprob, for the last TRAIN forward. Targets whose value is 0 cost no head backward. */
-int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, struct spar_err *err);
+/*! dlogprobs (n_targets) = dL/dlogprob, and dentropies = dL/dentropy or NULL, for the last TRAIN forward. Targets whose
+ *  values are 0 cost no head backward. */
+int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, const float *dentropies, struct spar_err *err);
 
 struct spar_adamw {
 	double learning_rate, beta1, beta2, eps,

@@ -24,26 +24,58 @@ void spar_metric_counts(struct spar_str *m, const struct spar_step_counts *c)
 	spar_metric_int(m, "micro_batches", c->micro_batches);
 }
 
-void spar_metric_sums(struct spar_str *m, const struct spar_step_sums *s, const struct spar_objective *o)
+/* How often the ratio met its bound: what TRL reports for the loss type. */
+static void clipping(struct spar_str *m, const struct spar_objective_sums *q, const struct spar_objective *o)
 {
-	const struct spar_objective_sums *q = &s->objective;
+	switch (o->loss) {
+	case SPAR_LOSS_CISPO:
+		spar_metric_double(m, "cispo_clip_ratio", q->capped / q->units);
+		return;
+	case SPAR_LOSS_VESPO:
+		spar_metric_double(m, "vespo/phi_seq_mean", q->phi / q->sequences);
+		return;
+	case SPAR_LOSS_SAPO:
+		return;
+	default:
+		spar_metric_double(m, "clip_ratio/low_mean", q->clip_low / q->units);
+		spar_metric_double(m, "clip_ratio/low_min", q->clip_low_min);
+		spar_metric_double(m, "clip_ratio/high_mean", q->clip_high / q->units);
+		spar_metric_double(m, "clip_ratio/high_max", q->clip_high_max);
+		spar_metric_double(m, "clip_ratio/region_mean", (q->clip_low + q->clip_high) / q->units);
+	}
+}
+
+static void sampling(struct spar_str *m, const struct spar_objective_sums *q)
+{
+	if (!q->diff_tokens)
+		return;
+	spar_metric_double(m, "sampling/sampling_logp_difference/mean", q->diff_sum / q->diff_tokens);
+	spar_metric_double(m, "sampling/sampling_logp_difference/max", q->diff_max);
+	if (!q->is_units)
+		return;
+	spar_metric_double(m, "sampling/importance_sampling_ratio/min", q->is_min);
+	spar_metric_double(m, "sampling/importance_sampling_ratio/mean", q->is_sum / q->is_units);
+	spar_metric_double(m, "sampling/importance_sampling_ratio/max", q->is_max);
+}
+
+void spar_metric_sums(struct spar_str *m, const struct spar_objective_sums *q, const struct spar_objective *o)
+{
 	spar_metric_double(m, "loss", q->loss);
-	spar_metric_double(m, "entropy", s->entropy / q->tokens);
-	if (o->loss == SPAR_LOSS_SFT)
+	if (q->entropy_tokens > 0)
+		spar_metric_double(m, "entropy", q->entropy / q->entropy_tokens);
+	if (o->entropy_coef > 0) {
+		spar_metric_double(m, "policy_loss", q->loss - q->bonus);
+		spar_metric_double(m, "entropy_coef", o->entropy_coef);
+	}
+	if (spar_loss_is_sft(o->loss))
 		return;
 	if (o->beta > 0)
 		spar_metric_double(m, "kl", q->kl / q->tokens);
-	spar_metric_double(m, "clip_ratio/low_mean", q->clip_low / q->units);
-	spar_metric_double(m, "clip_ratio/high_mean", q->clip_high / q->units);
-	spar_metric_double(m, "clip_ratio/region_mean", (q->clip_low + q->clip_high) / q->units);
+	clipping(m, q, o);
+	if (o->off_policy_mask > 0)
+		spar_metric_double(m, "off_policy_mask_ratio", q->off_policy / q->sequences);
 	spar_metric_int(m, "bounded_tokens", (uint64_t)q->bounded);
-	spar_metric_double(m, "sampling/sampling_logp_difference/mean", q->diff_sum / q->tokens);
-	spar_metric_double(m, "sampling/sampling_logp_difference/max", q->diff_max);
-	if (!q->is_tokens)
-		return;
-	spar_metric_double(m, "sampling/importance_sampling_ratio/min", q->is_min);
-	spar_metric_double(m, "sampling/importance_sampling_ratio/mean", q->is_sum / q->is_tokens);
-	spar_metric_double(m, "sampling/importance_sampling_ratio/max", q->is_max);
+	sampling(m, q);
 }
 
 static int by_group(const void *a, const void *b)

@@ -12,8 +12,9 @@ void spar_metric_double(struct spar_str *m, const char *name, double value);
 /*! sequences, loss_tokens, tokens, tokens_distinct, micro_batches. */
 void spar_metric_counts(struct spar_str *m, const struct spar_step_counts *c);
 
-/*! loss, entropy; for rollouts clip_ratio/..., kl (with a reference), sampling/..., bounded_tokens. */
-void spar_metric_sums(struct spar_str *m, const struct spar_step_sums *s, const struct spar_objective *o);
+/*! loss, entropy (if known), policy_loss and entropy_coef (with a bonus); for rollouts kl (with a reference), clip_ratio/...
+ *  or cispo_clip_ratio or vespo/phi_seq_mean, off_policy_mask_ratio (with the mask), bounded_tokens, sampling/... */
+void spar_metric_sums(struct spar_str *m, const struct spar_objective_sums *s, const struct spar_objective *o);
 
 /*! Of the rollouts as they came, masked ones included: reward, reward_std (mean over groups of the std over n-1),
  *  frac_reward_zero_std (share of rollouts in groups of equal rewards), completions/{mean,min,max}_length in trained

@@ -19,6 +19,7 @@ struct spar_step {
 	double *logp;
 	double *old;       /* NULL until a first pass is over */
 	double *reference; /* NULL until asked for */
+	double *entropy;   /* of the current policy */
 };
 
 /* ---- layout ---- */
@@ -79,6 +80,7 @@ struct spar_step *spar_step_new(struct spar_episode *const *episodes, size_t n, 
 	s->counts.sequences = s->n;
 	s->counts.micro_batches = s->n_micros;
 	s->logp = spar_malloc((s->counts.loss_tokens + 1) * sizeof *s->logp);
+	s->entropy = spar_malloc((s->counts.loss_tokens + 1) * sizeof *s->entropy);
 	return s;
 }
 
@@ -93,6 +95,7 @@ void spar_step_free(struct spar_step *s)
 	free(s->logp);
 	free(s->old);
 	free(s->reference);
+	free(s->entropy);
 	free(s);
 }
 
@@ -105,9 +108,9 @@ struct spar_step_counts spar_step_counts(const struct spar_step *s)
 
 /* What a pass over one micro-batch needs, sized for the largest. */
 struct buffers {
-	float *logprobs, *entropies, *dlogprobs; /* (n_targets) */
-	double *by_target;                       /* (n_targets) */
-	double *grad;                            /* (loss tokens of an episode) */
+	float *logprobs, *entropies, *dlogprobs, *dentropies; /* (n_targets) */
+	double *grad, *entropy_grad;                          /* (loss tokens of an episode) */
+	double *by_target, *entropy_by_target;                /* (n_targets) sums of these */
 };
 
 static struct buffers buffers_new(const struct spar_step *s)
@@ -119,9 +122,14 @@ static struct buffers buffers_new(const struct spar_step *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->episodes[i]->n_loss > longest)
 			longest = s->episodes[i]->n_loss;
-	return (struct buffers){spar_malloc(targets * sizeof(float)), spar_malloc(targets * sizeof(float)),
-				spar_malloc(targets * sizeof(float)), spar_malloc(targets * sizeof(double)),
-				spar_malloc(longest * sizeof(double))};
+	return (struct buffers){.logprobs = spar_malloc(targets * sizeof(float)),
+				.entropies = spar_malloc(targets * sizeof(float)),
+				.dlogprobs = spar_malloc(targets * sizeof(float)),
+				.dentropies = spar_malloc(targets * sizeof(float)),
+				.grad = spar_malloc(longest * sizeof(double)),
+				.entropy_grad = spar_malloc(longest * sizeof(double)),
+				.by_target = spar_malloc(targets * sizeof(double)),
+				.entropy_by_target = spar_malloc(targets * sizeof(double))};
 }
 
 static void buffers_release(struct buffers *b)
@@ -129,8 +137,11 @@ static void buffers_release(struct buffers *b)
 	free(b->logprobs);
 	free(b->entropies);
 	free(b->dlogprobs);
-	free(b->by_target);
+	free(b->dentropies);
 	free(b->grad);
+	free(b->entropy_grad);
+	free(b->by_target);
+	free(b->entropy_by_target);
 }
 
 /* Targets to loss tokens. */
@@ -145,12 +156,19 @@ static bool is_off_policy(const struct spar_step *s, const struct spar_episode *
 	return e->kept || (e->version >= 0 && e->version < s->rules.version);
 }
 
-/* Loss and d loss / d logp of the micro-batch's episodes; equal targets of several loss tokens add up. */
+static void narrow(const double *in, float *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = (float)in[i];
+}
+
+/* Loss and gradient of the micro-batch's episodes; equal targets of several loss tokens add up. */
 static int objective_of(struct spar_step *s, const struct micro *m, const struct spar_objective *o, struct buffers *b,
 			struct spar_step_sums *sums, struct spar_err *err)
 {
 	size_t at = m->at;
 	memset(b->by_target, 0, m->pack->n_targets * sizeof *b->by_target);
+	memset(b->entropy_by_target, 0, m->pack->n_targets * sizeof *b->entropy_by_target);
 	for (size_t i = m->first; i < m->first + m->n; at += s->episodes[i++]->n_loss) {
 		const struct spar_episode *e = s->episodes[i];
 		struct spar_objective own = *o;
@@ -160,18 +178,20 @@ static int objective_of(struct spar_step *s, const struct micro *m, const struct
 					  .sampled = e->sampled,
 					  .kept = e->kept,
 					  .ref = s->reference ? s->reference + at : NULL,
+					  .entropy = s->entropy + at,
 					  .advantage = e->advantage};
 		if (!is_off_policy(s, e))
-			own.is_cap = 0;
-		if (spar_objective_eval(&own, &q, b->grad, &sums->objective) < 0)
+			own.is_max = 0;
+		if (spar_objective_eval(&own, &q, b->grad, b->entropy_grad, &sums->objective) < 0)
 			return spar_fail(err, SPAR_FAIL, "%s: log-probabilities are not finite", e->name);
-		for (size_t k = 0; k < e->n_loss; k++)
-			b->by_target[m->pack->ref_target[at - m->at + k]] += b->grad[k];
+		for (size_t k = 0; k < e->n_loss; k++) {
+			size_t target = m->pack->ref_target[at - m->at + k];
+			b->by_target[target] += b->grad[k];
+			b->entropy_by_target[target] += b->entropy_grad[k];
+		}
 	}
-	for (size_t i = 0; i < m->pack->n_targets; i++)
-		b->dlogprobs[i] = (float)b->by_target[i];
-	for (size_t i = 0; i < m->pack->n_refs; i++)
-		sums->entropy += (double)b->entropies[m->pack->ref_target[i]];
+	narrow(b->by_target, b->dlogprobs, m->pack->n_targets);
+	narrow(b->entropy_by_target, b->dentropies, m->pack->n_targets);
 	return 0;
 }
 
@@ -186,6 +206,31 @@ static int ask_reference(struct spar_step *s, const struct micro *m, struct spar
 	return rc;
 }
 
+/* The step's divisors; with a top-entropy mask its threshold, for which all entropies must be known first. */
+static int prepare(struct spar_step *s, struct spar_graph *g, double temperature, struct buffers *b,
+		   struct spar_objective *o, struct spar_err *err)
+{
+	size_t n = s->counts.loss_tokens, n_uncertain = 0;
+	int rc = 0;
+	o->step_sequences = (double)s->counts.sequences;
+	o->step_tokens = o->step_entropy_tokens = (double)n;
+	if (!spar_objective_masks_entropy(o) || !n)
+		return 0;
+	for (size_t i = 0; rc == 0 && i < s->n_micros; i++) {
+		const struct micro *m = &s->micros[i];
+		rc = spar_graph_forward(g, m->pack, temperature, SPAR_GRAPH_INFER, b->logprobs, b->entropies, err);
+		spread(m, b->entropies, s->entropy);
+	}
+	double *sorted = spar_malloc(n * sizeof *sorted);
+	memcpy(sorted, s->entropy, n * sizeof *sorted);
+	o->entropy_threshold = spar_entropy_threshold(sorted, n, o->top_entropy_quantile);
+	for (size_t i = 0; i < n; i++)
+		n_uncertain += sorted[i] >= o->entropy_threshold;
+	o->step_entropy_tokens = (double)n_uncertain;
+	free(sorted);
+	return rc;
+}
+
 int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_graph *reference,
 		       const struct spar_objective *o, double temperature, struct spar_step_sums *sums,
 		       struct spar_err *err)
@@ -196,8 +241,7 @@ int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_gr
 	bool need_reference = o->beta > 0 && !s->reference;
 	int rc = 0;
 	*sums = (struct spar_step_sums){0};
-	whole.step_sequences = (double)s->counts.sequences;
-	whole.step_tokens = (double)s->counts.loss_tokens;
+	rc = prepare(s, g, temperature, &b, &whole, err);
 	if (need_reference)
 		s->reference = spar_malloc(bytes);
 	for (size_t i = 0; rc == 0 && i < s->n_micros; i++) {
@@ -210,9 +254,11 @@ int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_gr
 		if (rc < 0)
 			break;
 		spread(m, b.logprobs, s->logp);
+		if (!spar_objective_masks_entropy(&whole))
+			spread(m, b.entropies, s->entropy);
 		rc = objective_of(s, m, &whole, &b, sums, err);
 		if (rc == 0)
-			rc = spar_graph_backward(g, b.dlogprobs, err);
+			rc = spar_graph_backward(g, b.dlogprobs, o->entropy_coef > 0 ? b.dentropies : NULL, err);
 	}
 	if (rc == 0 && !s->old) {
 		s->old = spar_malloc(bytes);

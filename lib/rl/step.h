@@ -41,13 +41,13 @@ struct spar_step_counts spar_step_counts(const struct spar_step *s);
 
 struct spar_step_sums {
 	struct spar_objective_sums objective;
-	double entropy; /* sum over loss tokens, nats */
 };
 
 /*! Forward and backward of every micro-batch: adds d loss / d weights to the graph's gradients. The divisors of `o` are set
  *  here. The first call keeps the log-probabilities as the old ones of the calls after it (num_iterations > 1).
+ *  A top-entropy mask takes one more forward pass, since its threshold is that of the whole step.
  *  o->beta > 0: `reference` gives the reference's log-probabilities, or, if it is NULL, the graph with its adapter off.
- *  o->is_cap is applied to sequences of an older policy and to those drawn from cut distributions, else not.
+ *  o->is_max is applied to sequences of an older policy and to those drawn from cut distributions, else not.
  *  SPAR_FAIL with the episode named if its numbers are not finite; the graph's gradients are dropped then. */
 int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_graph *reference,
 		       const struct spar_objective *o, double temperature, struct spar_step_sums *sums,

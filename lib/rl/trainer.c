@@ -26,7 +26,6 @@ const char *const spar_schedule_names[] = {"linear", "cosine", "constant", "auto
 struct spar_trainer {
 	struct spar_trainer_opt opt;
 	struct spar_trainer_events on;
-	struct spar_objective objective;
 	struct spar_model model;
 	struct spar_tokenizer *tokenizer;
 	struct spar_chat *chat;
@@ -46,12 +45,7 @@ struct spar_trainer {
 
 void spar_trainer_opt_init(struct spar_trainer_opt *o)
 {
-	*o = (struct spar_trainer_opt){.loss_type = SPAR_LOSS_DAPO,
-				       .epsilon = 0.2,
-				       .epsilon_high = -1,
-				       .is_cap = 3,
-				       .max_completion_length = 512,
-				       .num_iterations = 1,
+	*o = (struct spar_trainer_opt){.num_iterations = 1,
 				       .completion_only = true,
 				       .accumulation = 1,
 				       .micro_tokens = 8192,
@@ -65,11 +59,12 @@ void spar_trainer_opt_init(struct spar_trainer_opt *o)
 				       .schedule = SPAR_SCHEDULE_AUTO,
 				       .device = "cpu",
 				       .dtype = SPAR_F32};
+	spar_objective_init(&o->objective);
 }
 
 static bool is_sft(const struct spar_trainer *t)
 {
-	return t->opt.loss_type == SPAR_LOSS_SFT;
+	return spar_loss_is_sft(t->opt.objective.loss);
 }
 
 /* A warning to the caller. */
@@ -88,13 +83,14 @@ static void note(const struct spar_trainer *t, const char *fmt, ...)
 
 static int check_options(const struct spar_trainer_opt *o, struct spar_err *err)
 {
-	bool sft = o->loss_type == SPAR_LOSS_SFT;
+	bool sft = spar_loss_is_sft(o->objective.loss);
 	if (!o->model)
 		return spar_fail(err, SPAR_USAGE, "--model is missing");
 	if (!o->out && !o->policy && !o->dry_run)
 		return spar_fail(err, SPAR_USAGE, "nowhere to write: give --out or --policy");
 	if (o->policy && sft)
-		return spar_fail(err, SPAR_USAGE, "--policy is for rollouts, not for --loss-type=sft");
+		return spar_fail(err, SPAR_USAGE, "--policy is for rollouts, not for --loss-type=%s",
+				 spar_loss_names[o->objective.loss]);
 	if (o->policy && (o->checkpoint || o->resume))
 		return spar_fail(err, SPAR_USAGE, "--policy keeps its own trainer state: no --checkpoint, no --resume");
 	if (o->resume && !o->checkpoint)
@@ -106,17 +102,12 @@ static int check_options(const struct spar_trainer_opt *o, struct spar_err *err)
 	return 0;
 }
 
-static void set_objective(struct spar_trainer *t)
+/* What depends on the kind of records. */
+static void settle_options(struct spar_trainer *t)
 {
 	const struct spar_trainer_opt *o = &t->opt;
-	t->objective = (struct spar_objective){.loss = (enum spar_loss)o->loss_type,
-					       .importance = (enum spar_importance)o->importance,
-					       .epsilon = o->epsilon,
-					       .epsilon_high = o->epsilon_high < 0 ? o->epsilon : o->epsilon_high,
-					       .delta = o->delta,
-					       .beta = is_sft(t) ? 0 : o->beta,
-					       .is_cap = o->is_cap,
-					       .max_completion_length = (double)o->max_completion_length};
+	if (is_sft(t))
+		t->opt.objective.beta = 0;
 	if (t->opt.learning_rate < 0)
 		t->opt.learning_rate = is_sft(t) ? 2e-5 : 1e-6;
 	if (t->opt.schedule == SPAR_SCHEDULE_AUTO)
@@ -178,7 +169,7 @@ static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 		     "(Debian: install libopenblas0-openmp)");
 	if (t->opt.lora && spar_graph_lora(t->graph)->all_linear && !t->lora.all_linear)
 		note(t, "the model has none of the modules that --lora names: all linear layers are adapted");
-	if (t->objective.beta == 0 || t->opt.lora)
+	if (t->opt.objective.beta == 0 || t->opt.lora)
 		return 0;
 	how.frozen = true;
 	return spar_graph_new(&t->reference, &t->model, &how, err);
@@ -298,7 +289,7 @@ int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *o
 	t->on = *on;
 	spar_train_state_init(&t->at);
 	t->at.seed = opt->seed;
-	set_objective(t);
+	settle_options(t);
 	if ((rc = spar_model_open(&t->model, opt->model, err)) < 0 || (rc = open_text(t, err)) < 0 ||
 	    (rc = open_graphs(t, err)) < 0)
 		goto fail;
@@ -357,7 +348,7 @@ static double rate(const struct spar_trainer *t, uint64_t step)
 static void begin_metric(const struct spar_trainer *t, struct spar_str *m, const struct spar_step_counts *counts)
 {
 	spar_str_addf(m, "{\"type\":\"metric\",\"step\":%" PRIu64 ",\"loss_type\":\"%s\"", t->at.step,
-		      spar_loss_names[t->opt.loss_type]);
+		      spar_loss_names[t->opt.objective.loss]);
 	if (is_sft(t))
 		spar_metric_double(m, "epoch", (double)t->at.step / (double)t->per_epoch);
 	else
@@ -407,7 +398,7 @@ static int optimizer_step(struct spar_trainer *t, struct spar_step *s, struct sp
 				 .max_grad_norm = t->opt.max_grad_norm,
 				 .step = t->at.adam_step + 1};
 	spar_graph_reseed(t->graph, t->at.step);
-	int rc = spar_step_gradient(s, t->graph, t->reference, &t->objective, temperature, &sums, err);
+	int rc = spar_step_gradient(s, t->graph, t->reference, &t->opt.objective, temperature, &sums, err);
 	if (rc == 0)
 		rc = spar_graph_step(t->graph, &how, &report, err);
 	if (rc < 0)
@@ -420,7 +411,7 @@ static int optimizer_step(struct spar_trainer *t, struct spar_step *s, struct sp
 
 	struct spar_str m = SPAR_STR_INIT;
 	begin_metric(t, &m, &counts);
-	spar_metric_sums(&m, &sums, &t->objective);
+	spar_metric_sums(&m, &sums.objective, &t->opt.objective);
 	if (!is_sft(t))
 		spar_metric_rollouts(&m, e, n);
 	spar_metric_double(&m, "grad_norm", report.grad_norm);

@@ -30,10 +30,9 @@ struct spar_trainer_opt {
 	/* what is trained */
 	const char *lora; /* spar_lora_parse's text; NULL: every weight */
 	bool merge;       /* of `out`: adapter added in */
-	/* objective */
-	int loss_type, importance;                         /* enum spar_loss, enum spar_importance */
-	double epsilon, epsilon_high, delta, beta, is_cap; /* epsilon_high < 0: epsilon */
-	int64_t max_completion_length, num_iterations;
+	/* objective: the step's divisors are set by the trainer */
+	struct spar_objective objective;
+	int64_t num_iterations;
 	bool mask_truncated, completion_only;
 	/* batches; 0: the default that trainer.c names, or no limit */
 	int64_t batch_size, accumulation, micro_tokens, max_length, max_steps;

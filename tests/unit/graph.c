@@ -89,7 +89,7 @@ static double loss(struct spar_graph *g, const struct spar_pack *p, enum spar_gr
 		sum += weight * ref_logprobs[i];
 	}
 	if (mode == SPAR_GRAPH_TRAIN)
-		CHECK(spar_graph_backward(g, dlogprobs, &err) == 0);
+		CHECK(spar_graph_backward(g, dlogprobs, NULL, &err) == 0);
 	free(logprobs);
 	free(dlogprobs);
 	return sum;
@@ -267,7 +267,7 @@ static void check_refused_steps(struct spar_graph *g)
 		CHECK(spar_graph_forward(g, p, 1, SPAR_GRAPH_TRAIN, logprobs, NULL, &err) == 0);
 		for (size_t i = 0; i < p->n_targets; i++)
 			logprobs[i] = finite ? 1 : INFINITY;
-		CHECK(spar_graph_backward(g, logprobs, &err) == 0);
+		CHECK(spar_graph_backward(g, logprobs, NULL, &err) == 0);
 		how.learning_rate = finite ? 0 : 1;
 		CHECK(spar_graph_step(g, &how, &report, &err) == 0);
 		CHECK(report.finite == finite && report.n_changed == 0);

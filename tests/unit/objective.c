@@ -1,5 +1,5 @@
-/* Losses and gradients against the reference vectors (TRL and verl in float64, 9 digits), against finite differences, and
- * at the edges where exponentials overflow. */
+/* Gradients against finite differences, for every objective and with every option that touches them; divisors; and the
+ * edges where exponentials overflow. The reference vectors are in tests/golden/objectives.jsonl. */
 #include "rl/objective.h"
 #include "unit.h"
 #include <string.h>
@@ -7,180 +7,215 @@
 enum { B = 4, T = 4 };
 static const size_t length[B] = {4, 3, 2, 4};
 static const double adv[B] = {1, -0.5, 0.25, -0.75};
-static double now[B][T] = {
-    {-0.5, -1.2, -0.3, -2.0}, {-0.9, -0.1, -1.5, -0.7}, {-2.5, -0.4, -0.8, -0.2}, {-0.6, -1.1, -0.05, -3.0}};
-static double before[B][T] = {
-    {-0.6, -1.0, -0.9, -2.0}, {-0.8, -0.6, -1.4, -0.7}, {-2.2, -0.5, -0.8, -0.9}, {-0.6, -1.9, -0.30, -3.0}};
-static const double reference[B][T] = {
-    {-0.7, -1.1, -0.35, -1.8}, {-0.85, -0.2, -1.3, -0.9}, {-2.4, -0.3, -1.0, -0.25}, {-0.5, -1.3, -0.10, -2.8}};
 
-static struct spar_objective objective(enum spar_loss loss)
+/* The arrays of a step, to be moved one number at a time. */
+struct step {
+	double now[B][T], before[B][T], sampled[B][T], kept[B][T], reference[B][T], entropy[B][T];
+};
+static const struct step start = {
+    .now = {{-0.5, -1.2, -0.3, -2.0}, {-0.9, -0.1, -1.5, -0.7}, {-2.5, -0.4}, {-0.6, -1.1, -0.05, -3.0}},
+    .before = {{-0.6, -1.0, -0.9, -2.0}, {-0.8, -0.6, -1.4, -0.7}, {-2.2, -0.5}, {-0.6, -1.9, -0.30, -3.0}},
+    .sampled = {{-0.65, -1.0, -0.5, -2.1}, {-0.8, -0.2, -1.4, 0}, {-2.1, -0.6}, {-0.5, -1.1, -0.35, -2.6}},
+    .kept = {{1, 0.9, 0.8, 1}, {1, 1, 0.7, 1}, {0.6, 1}, {0.9, 0.9, 1, 1}},
+    .reference = {{-0.7, -1.1, -0.35, -1.8}, {-0.85, -0.2, -1.3, -0.9}, {-2.4, -0.3}, {-0.5, -1.3, -0.10, -2.8}},
+    .entropy = {{0.1, 0.9, 0.3, 1.4}, {0.6, 0.2, 1.1, 0.5}, {1.6, 0.4}, {0.55, 0.8, 0.05, 2.0}}};
+
+static struct spar_objective objective(int loss)
 {
-	return (struct spar_objective){.loss = loss,
-				       .epsilon = 0.2,
-				       .epsilon_high = 0.2,
-				       .max_completion_length = 8,
-				       .step_sequences = B,
-				       .step_tokens = 13};
+	struct spar_objective o;
+	spar_objective_init(&o);
+	o.loss = loss;
+	o.max_completion_length = 8;
+	o.step_sequences = B;
+	o.step_tokens = o.step_entropy_tokens = 13;
+	return o;
 }
 
-/* The loss of the four sequences, taken in the given order. */
-static struct spar_objective_sums run(const struct spar_objective *o, double l[B][T], double old[B][T],
-				      const size_t *order, double grad[B][T])
+static struct spar_objective_sums run(const struct spar_objective *o, const struct step *s, double grad[B][T],
+				      double entropy_grad[B][T])
 {
 	struct spar_objective_sums sums = {0};
-	for (size_t k = 0; k < B; k++) {
-		size_t i = order ? order[k] : k;
-		struct spar_sequence s = {.n = length[i],
-					  .logp = l[i],
-					  .old = old[i],
-					  .ref = o->beta ? reference[i] : NULL,
+	for (size_t i = 0; i < B; i++) {
+		struct spar_sequence q = {.n = length[i],
+					  .logp = s->now[i],
+					  .old = s->before[i],
+					  .sampled = s->sampled[i],
+					  .kept = s->kept[i],
+					  .ref = o->beta > 0 ? s->reference[i] : NULL,
+					  .entropy = s->entropy[i],
 					  .advantage = adv[i]};
-		CHECK(spar_objective_eval(o, &s, grad[i], &sums) == 0);
+		CHECK(spar_objective_eval(o, &q, grad[i], entropy_grad[i], &sums) == 0);
 	}
 	return sums;
 }
 
-static void check_gradient(const struct spar_objective *o, const double *want)
+/* What the gradient takes for constants (cispo's ratio, vespo's phi) stays so if the old log-probabilities move along. */
+static double slope(const struct spar_objective *o, size_t i, size_t t, bool along)
 {
-	double grad[B][T] = {{0}}, unused[B][T], moved[B][T];
-	run(o, now, before, NULL, grad);
+	double unused[B][T], h = 1e-6, loss[2];
+	for (int up = 0; up < 2; up++) {
+		struct step moved = start;
+		double by = up ? h : -h;
+		moved.now[i][t] += by;
+		if (along) {
+			moved.before[i][t] += by;
+			moved.sampled[i][t] += by;
+		}
+		loss[up] = run(o, &moved, unused, unused).loss;
+	}
+	return (loss[1] - loss[0]) / (2 * h);
+}
+
+static double entropy_slope(const struct spar_objective *o, size_t i, size_t t)
+{
+	double unused[B][T], h = 1e-6;
+	struct step up = start, down = start;
+	up.entropy[i][t] += h;
+	down.entropy[i][t] -= h;
+	return (run(o, &up, unused, unused).loss - run(o, &down, unused, unused).loss) / (2 * h);
+}
+
+static void check_gradient(const struct spar_objective *o)
+{
+	double grad[B][T], entropy_grad[B][T], size = 0;
+	run(o, &start, grad, entropy_grad);
+	bool along = o->loss == SPAR_LOSS_CISPO || o->loss == SPAR_LOSS_VESPO;
 	for (size_t i = 0; i < B; i++)
 		for (size_t t = 0; t < length[i]; t++) {
-			if (want)
-				CHECK_NEAR(grad[i][t], want[i * T + t], 1e-8);
-			double up, down, h = 1e-6;
-			memcpy(moved, now, sizeof moved);
-			moved[i][t] = now[i][t] + h;
-			up = run(o, moved, before, NULL, unused).loss;
-			moved[i][t] = now[i][t] - h;
-			down = run(o, moved, before, NULL, unused).loss;
-			CHECK_NEAR(grad[i][t], (up - down) / (2 * h), 1e-8);
+			CHECK_NEAR(grad[i][t], slope(o, i, t, along), 1e-8);
+			CHECK_NEAR(entropy_grad[i][t], entropy_slope(o, i, t), 1e-8);
+			size += fabs(grad[i][t]);
 		}
+	CHECK(size > 0.01);
 }
 
-static void check_loss(const struct spar_objective *o, double want)
+static void set_kl_k1(struct spar_objective *o)
 {
-	static const size_t orders[][B] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}};
-	double grad[B][T];
-	for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
-		CHECK_NEAR(run(o, now, before, orders[i], grad).loss, want, 1e-8);
+	o->kl = SPAR_KL_K1;
+}
+static void set_kl_k2(struct spar_objective *o)
+{
+	o->kl = SPAR_KL_K2;
+}
+static void set_kl_abs(struct spar_objective *o)
+{
+	o->kl = SPAR_KL_ABS;
+}
+static void set_kl_unbiased(struct spar_objective *o)
+{
+	o->use_bias_correction_kl = true;
+}
+static void set_delta(struct spar_objective *o)
+{
+	o->delta = 1.5;
+}
+static void set_token_mask(struct spar_objective *o)
+{
+	o->correction = SPAR_CORRECT_TOKEN_MASK;
+	o->is_max = 1.05;
+	o->is_min = 0.5;
+}
+static void set_sequence_truncate(struct spar_objective *o)
+{
+	o->correction = SPAR_CORRECT_SEQUENCE_TRUNCATE;
+	o->is_max = 0.6;
+}
+static void set_sequence_mask(struct spar_objective *o)
+{
+	o->correction = SPAR_CORRECT_SEQUENCE_MASK;
+	o->is_max = 0.6;
+}
+static void set_off_policy(struct spar_objective *o)
+{
+	o->off_policy_mask = 0.04;
+}
+static void set_entropy(struct spar_objective *o)
+{
+	o->entropy_coef = 0.1;
+	o->top_entropy_quantile = 0.4;
+	o->entropy_threshold = 0.7;
+	o->step_entropy_tokens = 6;
+}
+static void set_nothing(struct spar_objective *o)
+{
+	(void)o;
 }
 
-static void vectors(void)
+static void gradients(void)
 {
-	static const double g_grpo[] = {
-	    -0.069073182, -0.051170672, 0, -0.0625, 0.037701559, 0.06869672,  0.037701559, 0,
-	    -0.023150569, -0.034536591, 0, 0,       0.046875,    0.104322231, 0.060188691, 0.046875};
-	static const double g_dapo[] = {-0.085013148, -0.062979289, 0,           -0.076923077,
-					0.034801439,  0.063412357,  0.034801439, 0,
-					-0.014246504, -0.021253287, 0,           0,
-					0.057692308,  0.128396592,  0.074078389, 0.057692308};
-	static const double g_dr[] = {
-	    -0.034536591, -0.025585336, 0, -0.03125, 0.014138085, 0.02576127,  0.014138085, 0,
-	    -0.005787642, -0.008634148, 0, 0,        0.0234375,   0.052161116, 0.030094346, 0.0234375};
-	static const double g_delta[] = {-0.085013148,
-					 -0.062979289,
-					 0,
-					 -0.076923077,
-					 0.034801439,
-					 0,
-					 0.034801439,
-					 0,
-					 -0.014246504,
-					 -0.021253287,
-					 0,
-					 0,
-					 0.057692308,
-					 0,
-					 0.074078389,
-					 0.057692308};
-	static const double g_beta[] = {-0.084455396, -0.063302892, 0.000150063, -0.077604316,
-					0.034643682,  0.063705165,  0.0341202,   0,
-					-0.014570107, -0.02157689,  0,           0,
-					0.057368705,  0.128954344,  0.074228453, 0.057011068};
-	static const double g_gspo[] = {-0.070821778,
-					-0.070821778,
-					-0.070821778,
-					-0.070821778,
-					0.046048788,
-					0.046048788,
-					0.046048788,
-					0,
-					-0.028276169,
-					-0.028276169,
-					0,
-					0,
-					0.060945772,
-					0.060945772,
-					0.060945772,
-					0.060945772};
-	struct spar_objective o = objective(SPAR_LOSS_GRPO);
-	check_loss(&o, 0.086929745);
-	check_gradient(&o, g_grpo);
-	o.beta = 0.04;
-	check_loss(&o, 0.087305828);
-	check_gradient(&o, NULL);
-
-	o = objective(SPAR_LOSS_BNPO);
-	check_loss(&o, 0.098151835);
-	check_gradient(&o, g_dapo);
-	o.beta = 0.04;
-	check_loss(&o, 0.098554668);
-
-	o = objective(SPAR_LOSS_DR_GRPO);
-	check_loss(&o, 0.039874183);
-	check_gradient(&o, g_dr);
-	o.beta = 0.04;
-	check_loss(&o, 0.040037834);
-
-	o = objective(SPAR_LOSS_DAPO);
-	check_loss(&o, 0.098151835);
-	check_gradient(&o, g_dapo);
-	o.epsilon_high = 0.28;
-	check_loss(&o, 0.091997989);
-	check_gradient(&o, g_dapo);
-	o = objective(SPAR_LOSS_DAPO);
-	o.delta = 1.5;
-	check_loss(&o, 0.050573656);
-	check_gradient(&o, g_delta);
-	o.delta = 1.1;
-	check_loss(&o, 0.025069393);
-	o = objective(SPAR_LOSS_DAPO);
-	o.beta = 0.04;
-	check_loss(&o, 0.098554668);
-	check_gradient(&o, g_beta);
-
-	o = objective(SPAR_LOSS_GRPO);
-	o.importance = SPAR_IS_SEQUENCE;
-	check_loss(&o, 0.042090001);
-	check_gradient(&o, g_gspo);
-	o.epsilon = o.epsilon_high = 0.3;
-	check_loss(&o, 0.042090001);
-	o.epsilon = o.epsilon_high = 0.1;
-	check_loss(&o, 0.050377114);
+	static void (*const settings[])(struct spar_objective *) = {
+	    set_nothing,       set_kl_k1,      set_kl_k2,      set_kl_abs,
+	    set_kl_unbiased,   set_delta,      set_token_mask, set_sequence_truncate,
+	    set_sequence_mask, set_off_policy, set_entropy};
+	for (int loss = SPAR_LOSS_GRPO; spar_loss_names[loss]; loss++)
+		for (int level = SPAR_IS_TOKEN; level <= SPAR_IS_SEQUENCE; level++)
+			for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+				struct spar_objective o = objective(loss);
+				o.importance = level;
+				o.beta = 0.1;
+				settings[k](&o);
+				/* The ratio that corrects the KL is no constant: it cannot move along. */
+				if (o.use_bias_correction_kl && (loss == SPAR_LOSS_CISPO || loss == SPAR_LOSS_VESPO))
+					continue;
+				check_gradient(&o);
+			}
+	struct spar_objective o = objective(SPAR_LOSS_SFT);
+	check_gradient(&o);
 }
 
-static void metrics(void)
+/* The probability that weighs dft's terms is a constant: the slope in each token is its value over its log-probability. */
+static void dft(void)
 {
-	double grad[B][T];
+	double grad[B][T], unused[B][T], loss = 0;
+	struct spar_objective o = objective(SPAR_LOSS_DFT);
+	struct spar_objective_sums sums = run(&o, &start, grad, unused);
+	for (size_t i = 0; i < B; i++)
+		for (size_t t = 0; t < length[i]; t++) {
+			CHECK_NEAR(grad[i][t], -exp(start.now[i][t]) / 13, 1e-15);
+			loss += grad[i][t] * start.now[i][t];
+		}
+	CHECK_NEAR(sums.loss, loss, 1e-15);
+}
+
+/* Options that leave something out do so: the tokens and sequences that go have no gradient. */
+static void masks(void)
+{
+	double grad[B][T], unused[B][T];
 	struct spar_objective o = objective(SPAR_LOSS_DAPO);
-	struct spar_objective_sums s = run(&o, now, before, NULL, grad);
-	CHECK(s.tokens == 13 && s.sequences == 4 && s.units == 13 && s.clip_high == 1 && s.clip_low == 0);
-	o.beta = 0.04;
-	s = run(&o, now, before, NULL, grad);
-	CHECK_NEAR(s.kl / s.tokens, 0.010070832, 1e-8);
-	o.beta = 0;
-	s = run(&o, before, now, NULL, grad); /* exchanged */
-	CHECK_NEAR(s.loss, 0.001947116, 1e-8);
-	CHECK(s.clip_low == 3 && s.clip_high == 2);
-	o.delta = 1.1; /* the cap comes after the count */
-	CHECK(run(&o, now, before, NULL, grad).clip_high == 1);
-	o = objective(SPAR_LOSS_GRPO);
-	o.importance = SPAR_IS_SEQUENCE;
-	o.epsilon = o.epsilon_high = 0.1;
-	s = run(&o, now, before, NULL, grad);
-	CHECK(s.units == 4 && s.clip_high == 1);
+	set_off_policy(&o);
+	struct spar_objective_sums s = run(&o, &start, grad, unused);
+	/* mean (sampled - now) is 0.033 in the second sequence and 0.05 in the last */
+	CHECK(s.off_policy == 1 && grad[1][0] != 0 && grad[3][0] == 0);
+	o.off_policy_mask = 0.02;
+	s = run(&o, &start, grad, unused);
+	CHECK(s.off_policy == 2 && grad[1][0] == 0 && grad[3][3] == 0 && grad[0][0] != 0);
+
+	o = objective(SPAR_LOSS_DAPO);
+	set_entropy(&o);
+	run(&o, &start, grad, unused);
+	CHECK(grad[0][0] == 0 && grad[0][1] != 0 && grad[1][0] == 0 && grad[3][3] != 0);
+	CHECK(unused[0][0] == 0 && unused[0][1] == -0.1 / 6);
+
+	double some[] = {4, 1, 3, 2};
+	CHECK(spar_entropy_threshold(some, 4, 0.5) == 2.5);
+	CHECK(spar_entropy_threshold(some, 4, 1) == 1);
+	CHECK(spar_entropy_threshold(some, 1, 0.3) == 1);
+}
+
+/* vespo: W is the product of all ratios and weights. */
+static void phi(void)
+{
+	double grad[B][T], unused[B][T], want = 0;
+	struct spar_objective o = objective(SPAR_LOSS_VESPO);
+	for (size_t i = 0; i < B; i++) {
+		double log_w = 0, k = adv[i] >= 0 ? 2 : 3, lambda = adv[i] >= 0 ? 3 : 2;
+		for (size_t t = 0; t < length[i]; t++)
+			log_w += start.now[i][t] - start.sampled[i][t] + log(start.kept[i][t]);
+		want += exp(lambda + k * log_w - lambda * exp(log_w));
+	}
+	CHECK_NEAR(run(&o, &start, grad, unused).phi, want, 1e-12);
+	o.correction = SPAR_CORRECT_SEQUENCE_TRUNCATE;
+	CHECK_NEAR(run(&o, &start, grad, unused).phi, want, 1e-12);
 }
 
 /* B24: what the loss is divided by. */
@@ -188,17 +223,18 @@ static void divisors(void)
 {
 	static const double two[] = {-2}, one[] = {-1, -1, -1};
 	double grad[3];
-	struct spar_objective o = {.loss = SPAR_LOSS_SFT, .step_tokens = 4, .step_sequences = 2};
+	struct spar_objective o = objective(SPAR_LOSS_SFT);
 	struct spar_sequence a = {.n = 1, .logp = two, .advantage = 1}, b = {.n = 3, .logp = one, .advantage = -1};
-	static const enum spar_loss kinds[] = {SPAR_LOSS_SFT, SPAR_LOSS_GRPO, SPAR_LOSS_DAPO, SPAR_LOSS_DR_GRPO};
-	static const double want[] = {1.25, 0, 0.5, 0.25};
+	static const int kinds[] = {SPAR_LOSS_SFT, SPAR_LOSS_GRPO, SPAR_LOSS_DAPO, SPAR_LOSS_DR_GRPO, SPAR_LOSS_LUSPO};
+	static const double want[] = {1.25, 0, 0.5, 0.25, 1};
 	o.max_completion_length = 4;
-	o.epsilon = o.epsilon_high = 0.2;
-	for (size_t k = 0; k < 4; k++) {
+	o.step_tokens = 4;
+	o.step_sequences = 2;
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
 		struct spar_objective_sums sums = {0};
 		o.loss = kinds[k];
-		CHECK(spar_objective_eval(&o, &a, grad, &sums) == 0);
-		CHECK(spar_objective_eval(&o, &b, grad, &sums) == 0);
+		CHECK(spar_objective_eval(&o, &a, grad, NULL, &sums) == 0);
+		CHECK(spar_objective_eval(&o, &b, grad, NULL, &sums) == 0);
 		CHECK_NEAR(sums.loss, want[k], 1e-12);
 	}
 }
@@ -213,7 +249,7 @@ static struct spar_objective_sums one_token(double d, double advantage, double q
 	    .n = 1, .logp = &logp, .old = &old, .ref = beta ? &ref : NULL, .advantage = advantage};
 	o.step_tokens = 1;
 	o.beta = beta;
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == 0);
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == 0);
 	CHECK(isfinite(sums.loss) && isfinite(*grad));
 	return sums;
 }
@@ -253,8 +289,8 @@ static void importance_weights(void)
 	struct spar_sequence s = {.n = 3, .logp = logp, .sampled = sampled, .kept = kept, .advantage = 1};
 	struct spar_objective_sums sums = {0}, off = {0};
 	o.step_tokens = 3;
-	o.is_cap = 2;
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == 0);
+	o.is_max = 2;
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == 0);
 	CHECK_NEAR(grad[0], -1.0 / 3, 1e-12);
 	CHECK_NEAR(grad[1], -2.0 / 3, 1e-12);
 	CHECK_NEAR(grad[2], -exp(-0.5) / 6, 1e-12);
@@ -262,9 +298,9 @@ static void importance_weights(void)
 	CHECK_NEAR(sums.is_min, exp(-0.5) / 2, 1e-12);
 	CHECK_NEAR(sums.diff_max, 2, 1e-12);
 	CHECK_NEAR(sums.diff_sum, 2.5, 1e-12);
-	o.is_cap = 0;
-	CHECK(spar_objective_eval(&o, &s, grad, &off) == 0);
-	CHECK(grad[1] == grad[0] && off.is_tokens == 0 && off.diff_max == 2);
+	o.is_max = 0;
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &off) == 0);
+	CHECK(grad[1] == grad[0] && off.is_units == 0 && off.diff_max == 2);
 }
 
 static void not_finite(void)
@@ -273,23 +309,25 @@ static void not_finite(void)
 	struct spar_objective o = objective(SPAR_LOSS_GRPO);
 	struct spar_objective_sums sums = {0}, zero = {0};
 	struct spar_sequence s = {.n = 2, .logp = bad, .advantage = 1};
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == -1);
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == -1);
 	bad[1] = NAN;
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == -1);
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == -1);
 	s = (struct spar_sequence){.n = 2, .logp = good, .sampled = bad, .advantage = 1};
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == -1);
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == -1);
 	s = (struct spar_sequence){.n = 2, .logp = good, .advantage = INFINITY};
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == -1);
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == -1);
 	CHECK(grad[0] == 7 && !memcmp(&sums, &zero, sizeof sums));
 	s.advantage = 1;
 	s.n = 0;
-	CHECK(spar_objective_eval(&o, &s, grad, &sums) == 0 && sums.sequences == 0);
+	CHECK(spar_objective_eval(&o, &s, grad, NULL, &sums) == 0 && sums.sequences == 0);
 }
 
 int main(void)
 {
-	vectors();
-	metrics();
+	gradients();
+	dft();
+	masks();
+	phi();
 	divisors();
 	exponentials();
 	importance_weights();
