@@ -12,9 +12,11 @@ static const char *const difficulties[] = {"easy", "medium", "hard", "mixed", NU
 
 /* ---- the game as a table of functions ---- */
 
-static void reset(void *s, uint64_t seed, int difficulty, int64_t max_steps)
+static int reset(void *s, const void *world, const struct spar_proto_reset *how, struct spar_err *err)
 {
-	spar_cern_reset(s, seed, difficulty, (int)max_steps);
+	(void)world, (void)err;
+	spar_cern_reset(s, how->seed, how->difficulty, (int)how->max_steps);
+	return 0;
 }
 
 static void step(void *s, jv action)
@@ -106,13 +108,7 @@ int main(int argc, char **argv)
 	uint64_t seed = SPAR_CERN_SEED;
 	struct spar_err err = {0};
 	const struct spar_opt table[] = {
-	    SPAR_OPT_FLAG("oracle", 0, &opt.oracle, "also answer policies that know the hidden truth"),
-	    SPAR_OPT_CHOICE("difficulty", 0, &opt.difficulty, difficulties, "NAME",
-			    "easy, medium, hard or mixed, for a reset that names none (mixed)"),
-	    SPAR_OPT_INT("max-steps", 0, &opt.max_steps, 1, SPAR_CERN_STEPS_MAX, "N",
-			 "steps of an episode, likewise (8)"),
-	    SPAR_OPT_INT("max-sessions", 0, &opt.max_sessions, 1, 1 << 20, "N", "episodes open at once (4096)"),
-	    SPAR_OPT_GROUP("task records instead"),
+	    SPAR_PROTO_OPTIONS(opt, difficulties, SPAR_CERN_STEPS_MAX, "8"), SPAR_OPT_GROUP("task records instead"),
 	    SPAR_OPT_INT("tasks", 0, &tasks, 1, INT32_MAX, "N", "write N task records and exit"),
 	    SPAR_OPT_U64("seed", 0, &seed, "N", "seed of the first task; the i-th after it has N + i (4242)"),
 	    SPAR_OPT_END};

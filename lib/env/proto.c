@@ -67,6 +67,8 @@ static void session_drop(struct server *sv, struct session **at)
 {
 	struct session *s = *at;
 	*at = s->next;
+	if (sv->env->release)
+		sv->env->release(s->state);
 	free(s->state);
 	free(s);
 	sv->n_sessions--;
@@ -156,37 +158,50 @@ static int read_difficulty(const struct server *sv, const struct request *rq)
 	return -1;
 }
 
+/* Read what the episode begins from; how->options becomes a NEW reference in any case. */
+static const char *read_reset(const struct server *sv, const struct request *rq, struct spar_proto_reset *how)
+{
+	how->max_steps = sv->opt->max_steps;
+	how->options = jv_object();
+	if (spar_get_u64(rq->value, "", "seed", &how->seed, rq->err) < 0)
+		return "bad_request";
+	how->difficulty = read_difficulty(sv, rq);
+	if (how->difficulty < 0)
+		return "bad_request";
+	if (spar_has(rq->value, "max_steps") && spar_get_i64(rq->value, "", "max_steps", &how->max_steps, rq->err) < 0)
+		return "bad_request";
+	if (how->max_steps < 1 || how->max_steps > sv->env->max_steps_limit)
+		return REFUSE(rq, "bad_request", ".max_steps: must be 1 to %" PRId64, sv->env->max_steps_limit);
+	if (!spar_has(rq->value, "options"))
+		return NULL;
+	jv options;
+	if (spar_get_kind(rq->value, "", "options", JV_KIND_OBJECT, &options, rq->err) < 0)
+		return "bad_request";
+	jv_free(how->options);
+	how->options = options;
+	if (!sv->env->takes_options && jv_object_length(jv_copy(options)))
+		return REFUSE(rq, "bad_request", ".options: this environment takes none");
+	return NULL;
+}
+
 static const char *do_reset(struct server *sv, const struct request *rq)
 {
-	uint64_t seed;
-	int64_t max_steps = sv->opt->max_steps;
-	if (spar_get_u64(rq->value, "", "seed", &seed, rq->err) < 0)
-		return "bad_request";
-	int difficulty = read_difficulty(sv, rq);
-	if (difficulty < 0)
-		return "bad_request";
-	if (spar_has(rq->value, "max_steps") && spar_get_i64(rq->value, "", "max_steps", &max_steps, rq->err) < 0)
-		return "bad_request";
-	if (max_steps < 1 || max_steps > sv->env->max_steps_limit)
-		return REFUSE(rq, "bad_request", ".max_steps: must be 1 to %" PRId64, sv->env->max_steps_limit);
-	if (spar_has(rq->value, "options")) {
-		jv options;
-		if (spar_get_kind(rq->value, "", "options", JV_KIND_OBJECT, &options, rq->err) < 0)
-			return "bad_request";
-		if (jv_object_length(options))
-			return REFUSE(rq, "bad_request", ".options: this environment takes none");
-	}
+	struct spar_proto_reset how;
 	struct session *s = rq->session;
-	if (!s) {
-		const char *name;
-		size_t n;
-		if (sv->n_sessions >= sv->opt->max_sessions)
-			return REFUSE(rq, "session_limit", "%" PRId64 " sessions are open already", sv->n_sessions);
-		spar_get_str(rq->value, "", "session", &name, &n, NULL);
+	const char *name, *code = read_reset(sv, rq, &how);
+	size_t n;
+	spar_get_str(rq->value, "", "session", &name, &n, NULL);
+	if (!code && !s && sv->n_sessions >= sv->opt->max_sessions)
+		code = REFUSE(rq, "session_limit", "%" PRId64 " sessions are open already", sv->n_sessions);
+	if (!code && !s)
 		s = session_make(sv, name, n);
+	if (!code && sv->env->reset(s->state, sv->env->world, &how, rq->err) < 0) {
+		code = "bad_request";
+		if (!rq->session)
+			session_drop(sv, session_find(sv, name, n));
 	}
-	sv->env->reset(s->state, seed, difficulty, max_steps);
-	return add_view(sv, s, rq);
+	jv_free(how.options);
+	return code ? code : add_view(sv, s, rq);
 }
 
 /* A session that takes an action next, or the error's code in *code. */
