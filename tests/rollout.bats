@@ -152,6 +152,61 @@ END
 	sample --dry-run --env="$COUNT" <<<'{"env":"count","seed":4}' | jq -e '.prompt | test("seed 4 turn 0")'
 }
 
+@test "rollout: where a conversation goes on, so do the ids of the turns before" {
+	episodes 2 5 8 >tasks
+	sample -n 4 --env="$COUNT talk" <tasks >out
+	jq -se 'length == 12 and all(has("error") | not)
+		and all(.turns | length == 3 and .[0] as $a | .[1] as $b | .[2] as $c
+			| def said: .prompt_ids + (if .finish_reason == "stop" then .completion_ids[:-1] else .completion_ids end);
+			($a | said) as $x | ($b | said) as $y
+			| $b.prompt_ids[:$x | length] == $x and $c.prompt_ids[:$y | length] == $y)' out
+	# Ids that the text alone would not give: "hi" letter by letter.
+	ids=$(jq -c '[.model.vocab["h"], .model.vocab["i"], 2]' "$TINY/tokenizer.json")
+	sample -n 1 --env="$COUNT talk" --force-ids="$ids" --max-completion-length=3 <tasks >out
+	jq -se --argjson ids "$ids" 'all(.turns[1].prompt_ids as $p | .turns[0].prompt_ids | length as $n
+		| $p[$n:$n + 3] == $ids)' out
+	# All in all they read as the template writes the conversation.
+	jq -nc '[("user", "seed 2 turn 0"), ("assistant", "hi"), ("user", "seed 2 turn 1")] | {messages: [range(0; 6; 2) as $i | {role: .[$i], content: .[$i + 1]}]}' |
+		spar text render --model="$TINY" >text
+	head -1 out | jq -c '.turns[1].prompt_ids' | spar text decode --model="$TINY" | cmp - text
+}
+
+@test "rollout: a template that rewrites earlier turns is refused by name" {
+	cp -r "$MODEL" forgetful
+	printf '%s' "{% for m in messages %}{% if loop.last or m['role'] == 'user' %}<{{ m['role'] }}>{{ m['content'] }}{% else %}<gone>{% endif %}{% endfor %}<assistant>" >forgetful/chat_template.jinja
+	episodes 2 3 >tasks
+	run -3 --separate-stderr spar rollout --quiet --model=forgetful --env="$COUNT talk" -n 1 --max-completion-length=4 tasks
+	[ "${#lines[@]}" = 2 ]
+	jq -e '.error | test("^turn 1: the chat template does not keep the turns before as they were: byte [0-9]+ differs$")' <<<"${lines[0]}"
+	jq -e 'has("error") | not' <<<"${lines[1]}" # an episode of one turn
+	[[ $stderr == *"task e2 sample 0: turn 1: the chat template does not keep"* ]]
+}
+
+@test "rollout: no more episodes are under way than the environment holds sessions" {
+	episodes 0 1 2 3 >tasks
+	sample -n 3 --env="$COUNT one" <tasks >out
+	sample -n 3 --env="$COUNT" <tasks | cmp - out
+	[ "$(sample -n 2 --env='spar env-cern --max-sessions=1' < <(spar env-cern --tasks=2) | grep -c '"error"')" = 0 ]
+}
+
+@test "rollout: adapters and policy directories are models; what is odd about one is said" {
+	head -1 <(chats 1) >tasks
+	mkdir -p pol/v000007 && cp "$MODEL"/* pol/v000007 && ln -s v000007 pol/latest
+	sample -n 1 --model=pol <tasks >out
+	jq -e '.policy.path == "pol" and .policy.version == 7' out
+	[ "$(jq -c .turns out)" = "$(sample -n 1 <tasks | jq -c .turns)" ]
+	run -1 --separate-stderr sample --model=nowhere tasks
+	[ "$stderr" = "rollout: nowhere: no such folder" ]
+	printf '{"type":"sft","messages":[{"role":"user","content":"a"}],"completion":"b"}\n' |
+		spar update --quiet --model="$MODEL" --loss-type=sft --lora=r=2,alpha=0 --out=adapter >/dev/null
+	cmp <(spar rollout --quiet --dry-run --model=adapter <tasks) <(spar rollout --quiet --dry-run --model="$MODEL" <tasks)
+	run -0 --separate-stderr sample -n 1 --model=adapter tasks
+	[ "$stderr" = "rollout: warning: adapter: lora_alpha is 0: the adapter changes nothing" ]
+	run -0 --separate-stderr spar update --quiet --dry-run --model=adapter --loss-type=sft \
+		<<<'{"messages":[{"role":"user","content":"a"}],"completion":"b"}'
+	[[ $stderr == *"lora_alpha is 0"* ]]
+}
+
 @test "rollout: tasks and environments that do not go together" {
 	run -3 --separate-stderr sample <<<'{"env":"count","seed":1}'
 	[ "$stderr" = "rollout: <stdin>:1: .env: the task needs an environment (--env)" ]
@@ -186,7 +241,7 @@ END
 		[ $status = "$([ $mode = refuse ] && echo 3 || echo 1)" ]
 		[ "$(wc -l <out)" = 5 ]
 		grep -v '"group":"e3"' out | cmp - good
-		jq -e '.env == null and (.error | length) > 0' <(grep '"group":"e3"' out)
+		jq -e '.env == null and (.error | length) > 0 and .turns[-1].finish_reason == "error"' <(grep '"group":"e3"' out)
 		grep -q 'task e3 sample 0' err
 	done
 	run -1 --separate-stderr sample -n 1 --concurrency=1 --env="$COUNT mute 3" --env-timeout=0.5 tasks

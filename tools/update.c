@@ -36,9 +36,8 @@ static int put_metric(void *ctx, const char *line, size_t n, struct spar_err *er
 
 static void warn(void *ctx, const char *text)
 {
-	struct work *w = ctx;
-	if (!w->f.quiet)
-		spar_warn(usage.tool, "%s", text);
+	(void)ctx;
+	spar_warn(usage.tool, "%s", text);
 }
 
 static void show(void *ctx, uint64_t step, uint64_t total, const char *note)

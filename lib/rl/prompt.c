@@ -49,19 +49,16 @@ int spar_prompt_encode(const struct spar_prompter *p, jv prompt, struct spar_str
 
 /* ---- later turns ---- */
 
-static bool is_answer(jv message, const struct spar_str *said)
+static bool is_answer(jv message, jv said)
 {
 	if (jv_get_kind(message) != JV_KIND_OBJECT)
 		return false;
-	jv role = jv_object_get(jv_copy(message), jv_string("role"));
-	jv content = jv_object_get(jv_copy(message), jv_string("content"));
-	bool is = jv_equal(role, jv_string("assistant"));
-	/* libjq puts U+FFFD in place of bad bytes, as it did in what the environment was sent */
-	return jv_equal(content, jv_string_sized(said->data, (int)said->len)) && is;
+	bool of_assistant = jv_equal(jv_object_get(jv_copy(message), jv_string("role")), jv_string("assistant"));
+	return jv_equal(jv_object_get(jv_copy(message), jv_string("content")), jv_copy(said)) && of_assistant;
 }
 
-/* Is the conversation `before`, the answer, and more? */
-static bool goes_on(jv before, const struct spar_str *said, jv messages)
+/* Is the conversation `before`, the answer, and more? Borrows all three. */
+static bool goes_on(jv before, jv said, jv messages)
 {
 	if (jv_get_kind(before) != JV_KIND_ARRAY || jv_get_kind(messages) != JV_KIND_ARRAY)
 		return false;
@@ -103,18 +100,16 @@ static int encode_rest(const struct spar_prompter *p, const struct spar_str *old
 				     SPAR_ENCODE_MARKERS, ids, err);
 }
 
-int spar_prompt_extend(const struct spar_prompter *p, jv before, const struct spar_turn *last,
-		       const struct spar_str *said, jv messages, struct spar_ids *ids, struct spar_err *err)
+static int encode_on(const struct spar_prompter *p, jv before, const struct spar_turn *last, jv said, jv messages,
+		     struct spar_ids *ids, struct spar_err *err)
 {
 	struct spar_str old = SPAR_STR_INIT, whole = SPAR_STR_INIT;
 	struct spar_spans spans = {0};
-	if (!goes_on(before, said, messages))
-		return spar_prompt_encode(p, messages, NULL, ids, err);
 	int rc = spar_chat_render(p->chat, before, true, jv_invalid(), &old, NULL, err);
 	if (rc == 0)
 		rc = spar_chat_render(p->chat, messages, true, jv_invalid(), &whole, &spans, err);
 	if (rc == 0) {
-		spar_str_add(&old, said->data, said->len);
+		spar_str_add(&old, jv_string_value(said), (size_t)jv_string_length_bytes(jv_copy(said)));
 		spar_ids_add(ids, last->prompt_ids, last->n_prompt);
 		/* the template writes the end of a turn itself, also where the model was cut off or chose another */
 		spar_ids_add(ids, last->completion_ids, last->n_completion - (last->finish == SPAR_FINISH_STOP));
@@ -124,4 +119,15 @@ int spar_prompt_extend(const struct spar_prompter *p, jv before, const struct sp
 	spar_str_release(&whole);
 	free(spans.data);
 	return rc < 0 ? rc : check_room(p, ids, err);
+}
+
+int spar_prompt_extend(const struct spar_prompter *p, jv before, const struct spar_turn *last,
+		       const struct spar_str *text, jv messages, struct spar_ids *ids, struct spar_err *err)
+{
+	/* libjq puts U+FFFD in place of bad bytes, as it did in what the environment was sent */
+	jv said = jv_string_sized(text->data, (int)text->len);
+	int rc = goes_on(before, said, messages) ? encode_on(p, before, last, said, messages, ids, err)
+						 : spar_prompt_encode(p, messages, NULL, ids, err);
+	jv_free(said);
+	return rc;
 }

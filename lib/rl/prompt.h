@@ -35,11 +35,11 @@ void spar_prompter_release(struct spar_prompter *p);
 int spar_prompt_encode(const struct spar_prompter *p, jv prompt, struct spar_str *text, struct spar_ids *ids,
 		       struct spar_err *err);
 
-/*! The same for the turn after `last`, whose prompt was made of `before` and whose completion reads `said`. Where
- *  `messages` goes on from there (they are `before`, then `said` as the assistant's, then more), the ids are those of `last`
+/*! The same for the turn after `last`, whose prompt was made of `before` and whose completion reads `text`. Where
+ *  `messages` goes on from there (they are `before`, then `text` as the assistant's, then more), the ids are those of `last`
  *  with what is new behind them: what the model read and wrote is carried on, never encoded again. SPAR_INPUT if the
  *  template does not keep what came before as it was (B09). */
 int spar_prompt_extend(const struct spar_prompter *p, jv before, const struct spar_turn *last,
-		       const struct spar_str *said, jv messages, struct spar_ids *ids, struct spar_err *err);
+		       const struct spar_str *text, jv messages, struct spar_ids *ids, struct spar_err *err);
 
 #endif
