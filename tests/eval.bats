@@ -73,6 +73,15 @@ right() {
 	[[ $stderr == *"give both"* ]]
 }
 
+@test "eval --model: a policy directory is played by its latest version" {
+	mkdir -p "$SCRATCH/pol/v000003" && cp "$TINY"/* "$SCRATCH/pol/v000003" && ln -s v000003 "$SCRATCH/pol/latest"
+	play() { spar eval --quiet --env='spar env-cern' --max-completion-length=4 --model="$1" < <(spar env-cern --tasks=2); }
+	play "$SCRATCH/pol" >"$SCRATCH/a"
+	play "$TINY" >"$SCRATCH/b"
+	cmp <(head -2 "$SCRATCH/a") <(head -2 "$SCRATCH/b")
+	tail -1 "$SCRATCH/a" | jq -e --arg p "$SCRATCH/pol" '.summary.models.finetuned | .version == 3 and .path == $p'
+}
+
 @test "eval --policy: the environment's own policies play without a model" {
 	spar eval --quiet --policy=talk --env="$COUNT" tasks >out
 	jq -se '.[:7] | all(.model == "policy:talk" and (.completions | all(. == "hello")))' out

@@ -191,6 +191,15 @@ const char *spar_sampler_hash(const struct spar_sampler *s)
 	return s->has_model ? s->model.hash : "";
 }
 
+const char *spar_sampler_env_name(const struct spar_sampler *s)
+{
+	const char *name = "env";
+	size_t len;
+	if (s->env)
+		spar_get_str(spar_env_about(s->env), "", "env", &name, &len, NULL);
+	return name;
+}
+
 uint64_t spar_sampler_tokens(const struct spar_sampler *s)
 {
 	return s->n_tokens;
@@ -352,12 +361,13 @@ static bool reply_done(jv reply)
 static int next_turn(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
 {
 	struct spar_err why = {0};
-	if (reply_done(reply)) {
+	bool late = slot->play->n_turns >= (size_t)s->opt.max_turns;
+	if (reply_done(reply) || (late && s->opt.cut_long)) {
 		s->losses = 0;
 		leave(s, slot);
 		return 0;
 	}
-	if (slot->play->n_turns >= (size_t)s->opt.max_turns) {
+	if (late) {
 		spar_fail(&why, SPAR_FAIL, "not done after %zu turns", slot->play->n_turns);
 		fail_play(s, slot, &why);
 		return 0;

@@ -47,7 +47,8 @@ struct spar_sampler_opt {
 	uint64_t seed;
 	int64_t max_completion; /* tokens of one completion */
 	int64_t max_length;     /* tokens of prompt and completion; 0: what the model takes */
-	int64_t max_turns;      /* an episode that is not done by then fails */
+	int64_t max_turns;      /* an episode that is not done by then fails ... */
+	bool cut_long;          /* ... or, with this, just ends */
 	int64_t concurrency;
 	int dtype; /* index into spar_sampler_dtypes */
 	int device;
@@ -118,6 +119,9 @@ int spar_sampler_step(struct spar_sampler *s, struct spar_err *err);
 
 /*! The oldest play, if it is done; the caller frees it. Else NULL. */
 struct spar_play *spar_sampler_take(struct spar_sampler *s);
+
+/*! What the environment calls itself; "env" if it does not say. Borrowed. */
+const char *spar_sampler_env_name(const struct spar_sampler *s);
 
 /*! Tokens sampled so far. */
 uint64_t spar_sampler_tokens(const struct spar_sampler *s);

@@ -82,22 +82,27 @@ static bool is_episode(jv object)
 	       (spar_has(object, "seed") && !spar_has(object, "messages") && !spar_has(object, "prompt"));
 }
 
+static jv reset_request(uint64_t seed)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%" PRIu64, seed);
+	jv request = jv_object_set(jv_object(), jv_string("op"), jv_string("reset"));
+	return jv_object_set(request, jv_string("seed"), jv_string(text));
+}
+
 static int read_reset(struct spar_task *t, jv object, struct spar_err *err)
 {
 	static const char *const optional[] = {"difficulty", "max_steps", "options"};
 	const char *name = NULL;
 	size_t len;
 	uint64_t seed;
-	char text[24];
 	int rc = spar_get_u64(object, "", "seed", &seed, err);
 	if (rc == 0 && spar_has(object, "env"))
 		rc = spar_get_str(object, "", "env", &name, &len, err);
 	if (rc < 0)
 		return rc;
 	t->env = name ? spar_strdup(name) : NULL;
-	snprintf(text, sizeof text, "%" PRIu64, seed);
-	t->reset = jv_object_set(jv_object(), jv_string("op"), jv_string("reset"));
-	t->reset = jv_object_set(t->reset, jv_string("seed"), jv_string(text));
+	t->reset = reset_request(seed);
 	for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
 		if (spar_has(object, optional[i]))
 			t->reset = jv_object_set(t->reset, jv_string(optional[i]),
@@ -130,6 +135,15 @@ int spar_task_read(struct spar_task *t, const struct spar_record *rec, struct sp
 	if (rc <= 0)
 		spar_task_release(t);
 	return rc;
+}
+
+void spar_task_episode(struct spar_task *t, uint64_t seed, const char *difficulty, int64_t max_steps)
+{
+	char name[24];
+	snprintf(name, sizeof name, "%" PRIu64, seed);
+	*t = (struct spar_task){.id = spar_strdup(name), .prompt = jv_invalid(), .reset = reset_request(seed)};
+	t->reset = jv_object_set(t->reset, jv_string("difficulty"), jv_string(difficulty));
+	t->reset = jv_object_set(t->reset, jv_string("max_steps"), jv_number((double)max_steps));
 }
 
 void spar_task_release(struct spar_task *t)

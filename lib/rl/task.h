@@ -10,6 +10,7 @@
 #include "record/jq.h"
 #include "record/record.h"
 #include <jv.h>
+#include <stdint.h>
 
 /* Where a prompt is taken from unless the user says otherwise. */
 #define SPAR_TASK_PROMPT ".messages // .prompt"
@@ -25,6 +26,8 @@ struct spar_task {
  *  seed, difficulty, max_steps and options go to the environment. Any other gives its prompt by the jq program `prompt`.
  *  1: read; 0: the program gave null or nothing, so the record asks for nothing; SPAR_INPUT otherwise. */
 int spar_task_read(struct spar_task *t, const struct spar_record *rec, struct spar_jq *prompt, struct spar_err *err);
+/*! An episode of whatever environment there is, called by its seed. */
+void spar_task_episode(struct spar_task *t, uint64_t seed, const char *difficulty, int64_t max_steps);
 void spar_task_release(struct spar_task *t);
 
 /* The ids met so far, as 64-bit hashes: two ids that collide (one chance in 10^7 for a million of them) pass for equal. */
