@@ -84,7 +84,7 @@ required() {
 }
 
 @test "filters: a full disk is exit 1, not silence" {
-	for tool in score advantage; do
+	for tool in score advantage loss; do
 		run -1 --separate-stderr bash -c "spar $tool >/dev/full <<<'{\"type\":\"batch\",\"step\":0,\"groups\":0}'"
 		[ "$stderr" = "$tool: <stdout>: No space left on device" ]
 	done

@@ -497,6 +497,14 @@ static const char *take_float(double v, void *to)
 	return NULL;
 }
 
+static const char *take_double(double v, void *to)
+{
+	if (!isfinite(v))
+		return "a finite number";
+	*(double *)to = v;
+	return NULL;
+}
+
 int spar_get_ids(jv obj, const char *path, const char *key, int32_t **out, size_t *n, struct spar_err *err)
 {
 	void *items;
@@ -510,6 +518,15 @@ int spar_get_floats(jv obj, const char *path, const char *key, float **out, size
 {
 	void *items;
 	int rc = get_numbers(obj, path, key, &items, n, sizeof **out, take_float, err);
+	if (rc == 0)
+		*out = items;
+	return rc;
+}
+
+int spar_get_doubles(jv obj, const char *path, const char *key, double **out, size_t *n, struct spar_err *err)
+{
+	void *items;
+	int rc = get_numbers(obj, path, key, &items, n, sizeof **out, take_double, err);
 	if (rc == 0)
 		*out = items;
 	return rc;

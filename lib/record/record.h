@@ -117,6 +117,7 @@ int spar_get_kind(jv obj, const char *path, const char *key, jv_kind kind, jv *o
 /*! Arrays of numbers, malloc'ed, caller frees; ids must be integers in [0, 2^31). */
 int spar_get_ids(jv obj, const char *path, const char *key, int32_t **out, size_t *n, struct spar_err *err);
 int spar_get_floats(jv obj, const char *path, const char *key, float **out, size_t *n, struct spar_err *err);
+int spar_get_doubles(jv obj, const char *path, const char *key, double **out, size_t *n, struct spar_err *err);
 /*! True if the key is there and not null. */
 bool spar_has(jv obj, const char *key);
 const char *spar_kind_name(jv v); /* "null", "boolean", "number", "string", "array", "object"; borrows v */

@@ -71,6 +71,7 @@ void spar_metric_sums(struct spar_str *m, const struct spar_objective_sums *q, c
 		return;
 	if (o->beta > 0)
 		spar_metric_double(m, "kl", q->kl / q->tokens);
+	spar_metric_double(m, "ppo_kl", q->old_kl / q->tokens);
 	clipping(m, q, o);
 	if (o->off_policy_mask > 0)
 		spar_metric_double(m, "off_policy_mask_ratio", q->off_policy / q->sequences);

@@ -1,5 +1,7 @@
 #include "rl/objective.h"
+#include "base/err.h"
 #include <stdlib.h>
+#include <string.h>
 
 const char *const spar_loss_names[] = {"sft",   "dft",  "grpo",  "bnpo",  "dr_grpo", "dapo",
 				       "cispo", "sapo", "luspo", "vespo", NULL};
@@ -248,12 +250,26 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double spar_entropy_threshold(double *entropies, size_t n, double top)
+static double quantile(const double *sorted, size_t n, double q)
 {
-	qsort(entropies, n, sizeof *entropies, ascending);
-	double at = (1 - top) * (double)(n - 1);
+	double at = q * (double)(n - 1);
 	size_t below = (size_t)at, above = below + 1 < n ? below + 1 : below;
-	return (double)(float)(entropies[below] + (at - (double)below) * (entropies[above] - entropies[below]));
+	return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
+}
+
+void spar_objective_settle(struct spar_objective *o, size_t n_sequences, size_t n_tokens, const double *entropies)
+{
+	o->step_sequences = (double)n_sequences;
+	o->step_tokens = o->step_entropy_tokens = (double)n_tokens;
+	if (!spar_objective_masks_entropy(o) || !n_tokens)
+		return;
+	double *sorted = spar_malloc(n_tokens * sizeof *sorted);
+	memcpy(sorted, entropies, n_tokens * sizeof *sorted);
+	qsort(sorted, n_tokens, sizeof *sorted, ascending);
+	o->entropy_threshold = (double)(float)quantile(sorted, n_tokens, 1 - o->top_entropy_quantile);
+	for (size_t i = 0; i < n_tokens && sorted[i] < o->entropy_threshold; i++)
+		o->step_entropy_tokens--;
+	free(sorted);
 }
 
 /* ---- a sequence ---- */
@@ -352,6 +368,7 @@ static void add_terms(const struct spar_objective *o, const struct spar_sequence
 			d = log_ratio(o, s, i);
 		r.c = bounded_exp(d, &r.dc);
 		sums->bounded += d > SPAR_EXPONENT_MAX;
+		sums->old_kl -= d; /* the mean d of a whole sequence has the same sum */
 		if (!whole || i == 0)
 			count_ratio(o, r.c, s->advantage, &own);
 		double u = is_uncertain(o, s, i) ? alive : 0, w = is_vespo ? 1 : token_weight(o, s, i, sums);
@@ -400,9 +417,13 @@ int spar_objective_eval(const struct spar_objective *o, const struct spar_sequen
 		return -1;
 	if (!s->n)
 		return 0;
+	double before = sums->loss;
+	sums->loss = 0; /* the share is summed on its own: it does not depend on what came before */
 	add_terms(o, s, grad, sums);
 	if (s->entropy)
 		add_entropy(o, s, entropy_grad, sums);
+	sums->last = sums->loss;
+	sums->loss += before;
 	for (size_t i = 0; s->sampled && i < s->n; i++) {
 		double diff = fabs(s->logp[i] - s->sampled[i]);
 		sums->diff_max = fmax(sums->diff_max, diff);

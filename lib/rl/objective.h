@@ -1,7 +1,7 @@
 /* objective.h - policy-gradient losses as functions of numbers: value, gradient d loss / d logprob, metrics. float64.
  * The only place where an objective's formula stands: `spar loss` and `spar update` both evaluate it here. Formulas, in the
  * conventions of TRL's trainers: DeepSeekMath 2402.03300, DAPO 2503.14476, Dr. GRPO 2503.20783, GSPO 2507.18071, CISPO
- * 2506.13585, SAPO 2511.20347, DFT 2508.05629. Everything here is pure; nothing allocates. */
+ * 2506.13585, SAPO 2511.20347, DFT 2508.05629. Everything here is pure. */
 #ifndef SPAR_RL_OBJECTIVE_H
 #define SPAR_RL_OBJECTIVE_H
 
@@ -55,10 +55,10 @@ struct spar_objective {
 	    top_entropy_quantile; /* the policy term only on this share of tokens, the most uncertain; 0 and 1: all */
 	double max_completion_length; /* dr_grpo's constant */
 
-	/* Of the WHOLE optimizer step, known before its first backward (B24); set by who runs it: */
+	/* Of the WHOLE optimizer step, known before its first backward (B24); set by spar_objective_settle: */
 	double step_sequences;      /* sequences that carry at least one loss token */
 	double step_tokens;         /* loss tokens */
-	double entropy_threshold;   /* with top_entropy_quantile: spar_entropy_threshold over the loss tokens */
+	double entropy_threshold;   /* with top_entropy_quantile */
 	double step_entropy_tokens; /* loss tokens at or above it */
 };
 
@@ -78,11 +78,11 @@ void spar_objective_init(struct spar_objective *o);
 	SPAR_OPT_DOUBLE("sapo-temperature-pos", 0, &(o).sapo_positive, 1e-6, 1e6, "X", \
 			"sapo: of the gate for positive advantages (1)"), \
 	SPAR_OPT_DOUBLE("sapo-temperature-neg", 0, &(o).sapo_negative, 1e-6, 1e6, "X", "for negative ones (1.05)"), \
-	SPAR_OPT_DOUBLE("vespo-k-pos", 0, &(o).vespo_k_positive, 0, 1e3, "X", \
+	SPAR_OPT_DOUBLE("vespo-k-pos", 0, &(o).vespo_k_positive, 0, 20, "X", \
 			"vespo: power of the sequence's ratio, A not negative (2)"), \
-	SPAR_OPT_DOUBLE("vespo-lambda-pos", 0, &(o).vespo_lambda_positive, 1e-4, 1e3, "X", "its decay (3)"), \
-	SPAR_OPT_DOUBLE("vespo-k-neg", 0, &(o).vespo_k_negative, 0, 1e3, "X", "the power, A negative (3)"), \
-	SPAR_OPT_DOUBLE("vespo-lambda-neg", 0, &(o).vespo_lambda_negative, 1e-4, 1e3, "X", "its decay (2)"), \
+	SPAR_OPT_DOUBLE("vespo-lambda-pos", 0, &(o).vespo_lambda_positive, 1e-4, 100, "X", "its decay (3)"), \
+	SPAR_OPT_DOUBLE("vespo-k-neg", 0, &(o).vespo_k_negative, 0, 20, "X", "the power, A negative (3)"), \
+	SPAR_OPT_DOUBLE("vespo-lambda-neg", 0, &(o).vespo_lambda_negative, 1e-4, 100, "X", "its decay (2)"), \
 	SPAR_OPT_DOUBLE("beta", 0, &(o).beta, 0, 1e6, "X", "weight of the KL to the reference (0)"), \
 	SPAR_OPT_CHOICE("kl-estimator", 0, &(o).kl, spar_kl_names, "KIND", "of the KL (k3)"), \
 	SPAR_OPT_FLAG("use-bias-correction-kl", 0, &(o).use_bias_correction_kl, "multiply the KL by the ratio"), \
@@ -112,9 +112,10 @@ static inline bool spar_objective_masks_entropy(const struct spar_objective *o)
 	return o->top_entropy_quantile > 0 && o->top_entropy_quantile < 1;
 }
 
-/*! The entropy that the most uncertain share `top` of tokens reaches: the quantile 1 - top, interpolated, and rounded to
- *  float32 as in TRL. `entropies` (n >= 1) is sorted. */
-double spar_entropy_threshold(double *entropies, size_t n, double top);
+/*! Set what depends on the whole step: its divisors and, with a top-entropy mask, the threshold over `entropies`
+ *  (n_tokens), which may be NULL without one. The threshold is the quantile 1 - top_entropy_quantile, interpolated, and
+ *  rounded to float32 as in TRL. */
+void spar_objective_settle(struct spar_objective *o, size_t n_sequences, size_t n_tokens, const double *entropies);
 
 /* One sequence: an episode's loss tokens, all turns one after the other. */
 struct spar_sequence {
@@ -130,10 +131,12 @@ struct spar_sequence {
 
 struct spar_objective_sums {                /* added up over sequences; who reports divides. Start from {0} */
 	double loss;                        /* the sum over the step's sequences is the loss */
+	double last;                        /* the share of the sequence counted last */
 	double bonus;                       /* the entropy bonus in it (negative) */
 	double tokens, sequences;           /* those counted here */
 	double entropy, entropy_tokens;     /* over tokens whose entropy is known */
 	double kl;                          /* as it enters the loss before beta, over tokens */
+	double old_kl;                      /* old - logp, over tokens */
 	double ratio, ratio_min, ratio_max; /* c = pi / pi_old, over units */
 	double clip_low, clip_high;    /* units with c < 1 - epsilon and A < 0, with c > 1 + epsilon_high and A > 0 */
 	double clip_low_min;           /* smallest share of the first in a sequence */

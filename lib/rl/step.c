@@ -206,28 +206,17 @@ static int ask_reference(struct spar_step *s, const struct micro *m, struct spar
 	return rc;
 }
 
-/* The step's divisors; with a top-entropy mask its threshold, for which all entropies must be known first. */
-static int prepare(struct spar_step *s, struct spar_graph *g, double temperature, struct buffers *b,
-		   struct spar_objective *o, struct spar_err *err)
+/* All entropies, for the threshold of the top-entropy mask. */
+static int measure_entropies(struct spar_step *s, struct spar_graph *g, double temperature, struct buffers *b,
+			     struct spar_err *err)
 {
-	size_t n = s->counts.loss_tokens, n_uncertain = 0;
 	int rc = 0;
-	o->step_sequences = (double)s->counts.sequences;
-	o->step_tokens = o->step_entropy_tokens = (double)n;
-	if (!spar_objective_masks_entropy(o) || !n)
-		return 0;
 	for (size_t i = 0; rc == 0 && i < s->n_micros; i++) {
-		const struct micro *m = &s->micros[i];
-		rc = spar_graph_forward(g, m->pack, temperature, SPAR_GRAPH_INFER, b->logprobs, b->entropies, err);
-		spread(m, b->entropies, s->entropy);
+		rc = spar_graph_forward(g, s->micros[i].pack, temperature, SPAR_GRAPH_INFER, b->logprobs, b->entropies,
+					err);
+		if (rc == 0)
+			spread(&s->micros[i], b->entropies, s->entropy);
 	}
-	double *sorted = spar_malloc(n * sizeof *sorted);
-	memcpy(sorted, s->entropy, n * sizeof *sorted);
-	o->entropy_threshold = spar_entropy_threshold(sorted, n, o->top_entropy_quantile);
-	for (size_t i = 0; i < n; i++)
-		n_uncertain += sorted[i] >= o->entropy_threshold;
-	o->step_entropy_tokens = (double)n_uncertain;
-	free(sorted);
 	return rc;
 }
 
@@ -238,10 +227,11 @@ int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_gr
 	struct spar_objective whole = *o;
 	struct buffers b = buffers_new(s);
 	size_t bytes = (s->counts.loss_tokens + 1) * sizeof(double);
-	bool need_reference = o->beta > 0 && !s->reference;
-	int rc = 0;
+	bool need_reference = o->beta > 0 && !s->reference, masked = spar_objective_masks_entropy(o);
+	int rc = masked ? measure_entropies(s, g, temperature, &b, err) : 0;
 	*sums = (struct spar_step_sums){0};
-	rc = prepare(s, g, temperature, &b, &whole, err);
+	if (rc == 0)
+		spar_objective_settle(&whole, s->counts.sequences, s->counts.loss_tokens, s->entropy);
 	if (need_reference)
 		s->reference = spar_malloc(bytes);
 	for (size_t i = 0; rc == 0 && i < s->n_micros; i++) {
@@ -254,7 +244,7 @@ int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_gr
 		if (rc < 0)
 			break;
 		spread(m, b.logprobs, s->logp);
-		if (!spar_objective_masks_entropy(&whole))
+		if (!masked)
 			spread(m, b.entropies, s->entropy);
 		rc = objective_of(s, m, &whole, &b, sums, err);
 		if (rc == 0)

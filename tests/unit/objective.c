@@ -196,10 +196,16 @@ static void masks(void)
 	CHECK(grad[0][0] == 0 && grad[0][1] != 0 && grad[1][0] == 0 && grad[3][3] != 0);
 	CHECK(unused[0][0] == 0 && unused[0][1] == -0.1 / 6);
 
-	double some[] = {4, 1, 3, 2};
-	CHECK(spar_entropy_threshold(some, 4, 0.5) == 2.5);
-	CHECK(spar_entropy_threshold(some, 4, 1) == 1);
-	CHECK(spar_entropy_threshold(some, 1, 0.3) == 1);
+	static const double some[] = {4, 1, 3, 2};
+	static const struct {
+		double top, threshold, above;
+	} want[] = {{0.5, 2.5, 2}, {0.75, 1.75, 3}, {0.001, 3.997, 1}};
+	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+		o.top_entropy_quantile = want[i].top;
+		spar_objective_settle(&o, 2, 4, some);
+		CHECK_NEAR(o.entropy_threshold, want[i].threshold, 1e-6);
+		CHECK(o.step_entropy_tokens == want[i].above && o.step_tokens == 4 && o.step_sequences == 2);
+	}
 }
 
 /* vespo: W is the product of all ratios and weights. */
