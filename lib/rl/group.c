@@ -52,10 +52,10 @@ static int read_reward(jv record, double *out, struct spar_err *err)
 	return null ? 0 : spar_get_double(record, "", "reward", out, err);
 }
 
-static int read_place(jv record, struct place *p, struct spar_err *err)
+static int read_place(jv record, bool unscored, struct place *p, struct spar_err *err)
 {
 	size_t len;
-	*p = (struct place){.sample = -1, .size = -1, .version = -1};
+	*p = (struct place){.sample = -1, .size = -1, .version = -1, .reward = NAN};
 	int rc = spar_get_str(record, "", "group", &p->group, &len, err);
 	if (rc == 0 && spar_has(record, "sample"))
 		rc = spar_get_i64(record, "", "sample", &p->sample, err);
@@ -71,7 +71,7 @@ static int read_place(jv record, struct place *p, struct spar_err *err)
 	}
 	if (rc == 0)
 		rc = read_policy(record, p, err);
-	return rc == 0 ? read_reward(record, &p->reward, err) : rc;
+	return rc == 0 && !unscored ? read_reward(record, &p->reward, err) : rc;
 }
 
 /* Index of the first member whose sample is not below `sample`. */
@@ -127,7 +127,7 @@ int spar_groups_add(struct spar_groups *g, struct spar_record *rec, struct spar_
 {
 	struct place p;
 	*complete = NULL;
-	int rc = read_place(rec->value, &p, err);
+	int rc = read_place(rec->value, g->unscored, &p, err);
 	if (rc < 0)
 		return rc;
 	struct spar_group key = {.name = (char *)p.group};

@@ -35,6 +35,7 @@ struct spar_group {
 struct spar_groups {
 	struct spar_group *first, *last;
 	void *by_name; /* search tree */
+	bool unscored; /* rewards are not looked at: they need not be there */
 };
 
 /*! Move the record into its group; `rec` is empty afterwards. SPAR_INPUT, with `rec` untouched, if a field is missing or the
