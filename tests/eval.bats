@@ -108,3 +108,19 @@ right() {
 	run -3 --separate-stderr spar eval --quiet --model="$MODEL" --env="$COUNT" <(cat tasks tasks)
 	[[ $stderr == *":8: .id: 'e0' is there twice" ]]
 }
+
+@test "eval: scored records against those of the original, task by task" {
+	for i in 1 2 3 4 5 6 7 8; do
+		printf '{"type":"rollout","group":"t%d","sample":0,"reward":1}\n' $i >&3
+		printf '{"type":"rollout","group":"t%d","sample":0,"reward":%d}\n' $i $((i > 7)) >&4
+	done 3>"$SCRATCH/good" 4>"$SCRATCH/bad"
+	run -0 --separate-stderr spar eval --quiet --original-records="$SCRATCH/bad" --fail-on-regression "$SCRATCH/good"
+	[ "$(jq -s '.[-1].summary | [.delta_vs_original.tasks, .delta_vs_original.success_rate, .models.original.success_rate]' -c <<<"$output")" = '[8,0.875,0.125]' ]
+	run -1 --separate-stderr spar eval --quiet --original-records="$SCRATCH/good" --fail-on-regression "$SCRATCH/bad"
+	[ "$stderr" = "eval: worse than the original" ]
+	run -0 --separate-stderr spar eval --quiet --original-records="$SCRATCH/good" "$SCRATCH/bad"
+	run -2 --separate-stderr spar eval --model="$TINY" --original-records="$SCRATCH/bad" "$SCRATCH/good"
+	echo '{"type":"rollout"}' >>"$SCRATCH/bad"
+	run -3 --separate-stderr spar eval --quiet --original-records="$SCRATCH/bad" "$SCRATCH/good"
+	[ "$stderr" = "eval: $SCRATCH/bad:9: .group: expected string, got nothing" ]
+}

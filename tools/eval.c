@@ -33,7 +33,8 @@ static int put_summary(struct spar_evaluation *e, struct spar_filter *f, const c
 	return rc;
 }
 
-static int run(struct spar_filter *f, const struct spar_evaluation_opt *opt, const char *path, const char *summary)
+static int run(struct spar_filter *f, const struct spar_evaluation_opt *opt, const char *path, const char *summary,
+	       bool strict)
 {
 	struct spar_evaluation *e = NULL;
 	struct spar_progress progress;
@@ -47,6 +48,8 @@ static int run(struct spar_filter *f, const struct spar_evaluation_opt *opt, con
 	spar_progress_end(&progress);
 	if (rc == 0)
 		rc = put_summary(e, f, summary);
+	if (rc == 0 && strict && spar_evaluation_regressed(e))
+		rc = spar_fail(&f->err, SPAR_FAIL, "worse than the original");
 	if (e)
 		code = spar_evaluation_failures(e, &n_failed, &n);
 	spar_evaluation_free(e);
@@ -62,11 +65,14 @@ int main(int argc, char **argv)
 	struct spar_filter f = SPAR_FILTER_INIT(usage.tool);
 	struct spar_evaluation_opt o = SPAR_EVALUATION_DEFAULTS;
 	const char *summary = NULL;
+	bool strict = false;
 	const struct spar_opt table[] = {
 	    SPAR_OPT_GROUP("what is evaluated"),
 	    SPAR_OPT_STR("model", 'm', &o.model, "DIR",
 			 "model folder, PEFT adapter or policy directory: 'finetuned' in the rows"),
 	    SPAR_OPT_STR("original", 'o', &o.original, "DIR", "the model to compare with: 'original' in the rows"),
+	    SPAR_OPT_STR("original-records", 0, &o.original_records, "FILE",
+			 "rollouts to compare those in the input with, task by task"),
 	    SPAR_OPT_LIST("policy", 'p', &o.policies, "NAME",
 			  "a built-in policy of the environment (random, heuristic, oracle); any number of them"),
 	    SPAR_OPT_INT("num-generations", 'n', &o.samples, 1, 1e6, "N", "samples of each task (1)"),
@@ -76,6 +82,8 @@ int main(int argc, char **argv)
 			 "true, false or null of a rollout (what env.success says, else whether the reward reaches 1)"),
 	    SPAR_OPT_STR("pass-at", 'k', &o.pass_at, "LIST", "also pass@k for these k, such as 1,2,4"),
 	    SPAR_OPT_STR("summary", 0, &summary, "FILE", "write the summary here too"),
+	    SPAR_OPT_FLAG("fail-on-regression", 0, &strict,
+			  "exit 1 if the success rate is below the original's, interval and all"),
 	    SPAR_OPT_DOUBLE("temperature", 0, &o.sampler.sampling.temperature, 0, 1e6, "X", "0 is greedy (0)"),
 	    SPAR_SAMPLER_OPTIONS(o.sampler),
 	    SPAR_OPT_GROUP("records"),
@@ -88,7 +96,7 @@ int main(int argc, char **argv)
 	else if (rest + 1 < argc)
 		rc = spar_usage_error(&usage, "one input file at most, got '%s' too", argv[rest + 1]);
 	else
-		rc = run(&f, &o, argv[rest], summary);
+		rc = run(&f, &o, argv[rest], summary, strict);
 	free(o.policies.items);
 	return rc;
 }

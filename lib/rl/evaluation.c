@@ -26,8 +26,8 @@ struct spar_evaluation {
 	struct item *items;
 	size_t n_items;
 	struct spar_task_ids seen;
-	struct spar_arm *arms; /* (n_arms): "records" is the last one */
-	size_t n_arms;
+	struct spar_arm *arms; /* (n_arms); arms[records] gets the rollouts of the input */
+	size_t n_arms, records;
 	size_t ks[PASS_MAX], n_ks;
 	struct spar_str out;
 	uint64_t n_failed, n_episodes;
@@ -71,6 +71,9 @@ static int check_options(const struct spar_evaluation_opt *o, struct spar_err *e
 {
 	if (o->original && !o->model)
 		return spar_fail(err, SPAR_USAGE, "--original is compared with --model: give both");
+	if (o->original_records && (o->model || o->policies.n))
+		return spar_fail(err, SPAR_USAGE,
+				 "--original-records is compared with records: no --model, no --policy");
 	if (o->samples > 1 && o->model && o->sampler.sampling.temperature == 0)
 		return spar_fail(err, SPAR_USAGE, "several greedy samples are all equal: give --temperature=1");
 	return 0;
@@ -90,7 +93,10 @@ int spar_evaluation_new(struct spar_evaluation **out, const struct spar_evaluati
 		add_arm(e, "", "original", opt->original, NULL);
 	for (size_t i = 0; i < opt->policies.n; i++)
 		add_arm(e, "policy:", opt->policies.items[i], NULL, opt->policies.items[i]);
-	add_arm(e, "", "records", NULL, NULL);
+	e->records = e->n_arms;
+	add_arm(e, "", opt->original_records ? "finetuned" : "records", NULL, NULL);
+	if (opt->original_records)
+		add_arm(e, "", "original", NULL, NULL);
 	int rc = check_options(opt, err);
 	if (rc == 0)
 		rc = read_ks(e, err);
@@ -191,7 +197,7 @@ static int take_task(struct spar_evaluation *e, const struct spar_record *rec)
 	if (rc == 0)
 		return spar_fail(err, SPAR_INPUT, "not a task: it has neither messages nor prompt nor env");
 	rc = 0;
-	if (e->n_arms == 1)
+	if (!e->records)
 		rc = spar_fail(err, SPAR_USAGE, "a task needs --model or --policy to play it");
 	else if (jv_is_valid(task.reset) && !e->opt.sampler.env)
 		rc = spar_fail(err, SPAR_INPUT, "the task needs an environment (--env)");
@@ -204,13 +210,35 @@ static int take_task(struct spar_evaluation *e, const struct spar_record *rec)
 	return rc;
 }
 
+static int read_original(struct spar_evaluation *e)
+{
+	const char *path = e->opt.original_records, *line;
+	struct spar_reader *in;
+	struct spar_record rec;
+	size_t n;
+	int rc = spar_reader_open(&in, path, &e->f->err);
+	if (rc < 0)
+		return rc;
+	spar_record_init(&rec);
+	while (rc == 0 && (rc = spar_reader_next(in, &line, &n, &e->f->err)) > 0) {
+		rc = spar_record_parse(&rec, line, n, &e->f->err);
+		if (rc == 0 && spar_record_is(&rec, "rollout"))
+			rc = add_row(e, &e->arms[e->records + 1], rec.value);
+		if (rc < 0)
+			spar_fail_at(&e->f->err, "%s:%zu", path, spar_reader_line(in));
+	}
+	spar_record_release(&rec);
+	spar_reader_close(in);
+	return rc;
+}
+
 int spar_evaluation_read(struct spar_evaluation *e)
 {
 	struct spar_record *rec;
 	int rc;
 	while ((rc = spar_filter_next(e->f, &rec)) > 0) {
 		if (spar_record_is(rec, "rollout"))
-			rc = add_row(e, &e->arms[e->n_arms - 1], rec->value);
+			rc = add_row(e, &e->arms[e->records], rec->value);
 		else if (!*rec->type || spar_record_is(rec, "task"))
 			rc = take_task(e, rec);
 		else
@@ -220,6 +248,8 @@ int spar_evaluation_read(struct spar_evaluation *e)
 		if (rc < 0)
 			return rc;
 	}
+	if (rc == 0 && e->opt.original_records)
+		rc = read_original(e);
 	if (rc == 0 && !e->n_items && !e->n_episodes)
 		rc = spar_fail(&e->f->err, SPAR_INPUT, "no tasks and no rollouts in the input");
 	return rc;
@@ -279,16 +309,32 @@ static int play_arm(struct spar_evaluation *e, struct spar_arm *arm)
 int spar_evaluation_play(struct spar_evaluation *e)
 {
 	int rc = 0;
-	for (size_t i = 0; rc == 0 && e->n_items && i + 1 < e->n_arms; i++)
+	for (size_t i = 0; rc == 0 && e->n_items && i < e->records; i++)
 		rc = play_arm(e, &e->arms[i]);
 	return rc;
+}
+
+static bool compares(const struct spar_evaluation *e)
+{
+	return e->opt.original_records || (e->opt.original && e->n_items);
+}
+
+bool spar_evaluation_regressed(const struct spar_evaluation *e)
+{
+	struct spar_delta d;
+	struct spar_rng rng;
+	if (!compares(e))
+		return false;
+	spar_rng_init(&rng, e->opt.sampler.seed, "bootstrap", 9);
+	spar_outcomes_compare(&d, &e->arms[0].outcomes, &e->arms[1].outcomes, &rng);
+	return d.tasks && d.success_ci.hi < 0;
 }
 
 void spar_evaluation_sum(struct spar_evaluation *e, struct spar_str *json, struct spar_str *table)
 {
 	const struct spar_summary s = {.arms = e->arms,
 				       .n_arms = e->n_arms,
-				       .compare = e->opt.original && e->n_items,
+				       .compare = compares(e),
 				       .ks = e->ks,
 				       .n_ks = e->n_ks,
 				       .samples = e->opt.samples,

@@ -16,11 +16,13 @@
 #include "base/str.h"
 #include "record/record.h"
 #include "rl/sampler.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct spar_evaluation_opt {
 	struct spar_sampler_opt sampler; /* greedy by default */
 	const char *model, *original;    /* folders or policy directories; NULL: none */
+	const char *original_records;    /* file of rollouts that those in the input are compared with; NULL: none */
 	struct spar_opt_list policies;   /* built-in ones of the environment */
 	const char *messages, *judge;    /* jq programs; NULL: SPAR_TASK_PROMPT, SPAR_OUTCOME_JUDGE */
 	const char *pass_at;             /* "1,2,4": also pass@k for these; NULL: none */
@@ -42,6 +44,10 @@ int spar_evaluation_play(struct spar_evaluation *e);
 
 /*! Append the summary's object to `json`, a table to `table`. */
 void spar_evaluation_sum(struct spar_evaluation *e, struct spar_str *json, struct spar_str *table);
+
+/*! Whether what was compared is worse than the original: the interval of the success rate's difference lies below 0. After
+ *  spar_evaluation_sum. */
+bool spar_evaluation_regressed(const struct spar_evaluation *e);
 
 /*! Episodes that failed, of how many; returns what kind of failure that is. */
 enum spar_exit spar_evaluation_failures(const struct spar_evaluation *e, uint64_t *n_failed, uint64_t *n);
