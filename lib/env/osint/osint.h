@@ -120,6 +120,7 @@ struct spar_osint_prompt {
 	    *avoid; /* generator: (n_avoid) questions that were asked before, at most SPAR_OSINT_AVOID_MAX shown */
 	size_t n_avoid;
 	const char *packets; /* what worker agents found, put before the last line; NULL: none */
+	bool tools;          /* answerer: no context is shown, the tools are named instead */
 	bool own_graph;      /* generator: it may propose edges of its own as "canonical_graph" */
 };
 /*! Append a JSON array of chat messages: [{"role":"system",...},{"role":"user",...}]. The same bytes for training,

@@ -1,10 +1,17 @@
 /* prompt.c - what a model is shown, and what an ideal one answers; see osint.h */
 #include "env/osint/osint.h"
+#include "env/osint/tools.h"
 #include <string.h>
 
 static const char answerer_system[] = "Answer the question from the edges. An edge is [from, relation, to].\n"
 				      "Reply with one JSON object: {\"supporting_edges\":[...],\"answer\":A}\n"
 				      "supporting_edges: the edges that lead to the answer, in order";
+
+static const char tools_system[] = "Answer the question with the help of tools. An edge is [from, relation, to].\n"
+				   "Reply with one JSON object: {\"tool\":T,\"args\":{...}} to call a tool,\n"
+				   "at the end {\"supporting_edges\":[...],\"answer\":A}\n"
+				   "supporting_edges: the edges that lead to the answer, in order\n"
+				   "tools and their arguments:";
 
 static const char generator_system[] =
     "Write a question about the edges that is hard and has one answer. An edge is [from, relation, to].\n"
@@ -45,9 +52,13 @@ void spar_osint_prompt(const struct spar_osint_prompt *p, struct spar_str *out)
 {
 	bool generator = p->role == SPAR_OSINT_GENERATOR;
 	struct spar_str system = SPAR_STR_INIT, user = SPAR_STR_INIT;
-	spar_str_adds(&system, generator ? generator_system : answerer_system);
-	spar_str_adds(&system, generator && p->own_graph ? own_graph_line : "");
-	add_edges(p, &user);
+	spar_str_adds(&system, generator ? generator_system : p->tools ? tools_system : answerer_system);
+	if (generator && p->own_graph)
+		spar_str_adds(&system, own_graph_line);
+	if (!generator && p->tools)
+		spar_osint_tool_list(&system);
+	else
+		add_edges(p, &user);
 	if (p->packets)
 		spar_str_addf(&user, "%s\n", p->packets);
 	if (generator)

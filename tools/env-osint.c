@@ -1,0 +1,153 @@
+/* spar env-osint - questions over knowledge graphs, to be answered or to be asked, as an environment program
+ * (spar-env(7)). */
+#include "base/opt.h"
+#include "env/osint/episode.h"
+#include "env/osint/taskset.h"
+#include "env/proto.h"
+#include "record/stream.h"
+#include <unistd.h>
+
+#define TOOL "env-osint"
+#define SEED 7
+
+/* ---- the game as a table of functions ---- */
+
+static int reset(void *e, const void *game, const struct spar_proto_reset *how, struct spar_err *err)
+{
+	return spar_osint_episode_reset(e, game, how, err);
+}
+
+static void release(void *e)
+{
+	spar_osint_episode_release(e);
+}
+
+static void step(void *e, jv action)
+{
+	spar_osint_episode_step(e, action);
+}
+
+static bool done(const void *e)
+{
+	return ((const struct spar_osint_episode *)e)->end != SPAR_OSINT_RUNNING;
+}
+
+static void view(const void *e, bool oracle, struct spar_str *out)
+{
+	spar_osint_episode_view(e, oracle, out);
+}
+
+static void oracle(const void *e, struct spar_str *out)
+{
+	spar_osint_oracle(e, out);
+}
+
+static void solver(const void *e, struct spar_str *out)
+{
+	spar_osint_solver(e, out);
+}
+
+static const struct spar_proto_policy policies[] = {
+    {"oracle", true, oracle}, {"solver", false, solver}, {NULL, false, NULL}};
+
+static const struct spar_proto_env protocol = {
+    .name = "osint",
+    .version = "1",
+    .difficulties = spar_osint_difficulties,
+    .policies = policies,
+    .default_seed = SEED,
+    .max_steps_limit = SPAR_OSINT_STEPS_MAX,
+    .session_size = sizeof(struct spar_osint_episode),
+    .takes_options = true,
+    .schema = spar_osint_action_schema,
+    .reset = reset,
+    .release = release,
+    .step = step,
+    .done = done,
+    .view = view,
+};
+
+/* ---- task records ---- */
+
+static int write_tasks(struct spar_osint_taskset *set, struct spar_err *err)
+{
+	struct spar_writer *out;
+	struct spar_str line = SPAR_STR_INIT;
+	int rc = spar_writer_open(&out, NULL, err);
+	if (rc < 0)
+		return rc;
+	while ((rc = spar_osint_taskset_next(set, &line, err)) > 0)
+		if ((rc = spar_writer_put(out, line.data, line.len, err)) < 0)
+			break;
+	spar_osint_taskset_release(set);
+	spar_str_release(&line);
+	if (rc == 0)
+		return spar_writer_close(out, err);
+	spar_writer_abort(out);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const contexts[] = {"shown", "hidden", NULL};
+	struct spar_osint_game game = SPAR_OSINT_GAME;
+	struct spar_proto_options opt = {
+	    .difficulty = SPAR_OSINT_MIXED, .max_steps = SPAR_OSINT_STEPS, .max_sessions = 4096};
+	struct spar_osint_taskset set = {.seed = SEED};
+	int role = game.role, split = game.source.split, profile = game.profile, hidden = false;
+	int64_t max_edges = game.max_edges, n_users = 0;
+	uint64_t graph_seed = UINT64_MAX;
+	struct spar_err err = {0};
+	const struct spar_opt table[] = {
+	    SPAR_PROTO_OPTIONS(opt, spar_osint_difficulties, SPAR_OSINT_STEPS_MAX, "8"),
+	    SPAR_OPT_GROUP("the game; a reset's options may say otherwise"),
+	    SPAR_OPT_CHOICE("role", 0, &role, spar_osint_roles, "NAME",
+			    "answerer or generator: who the model is (answerer)"),
+	    SPAR_OPT_CHOICE("split", 0, &split, spar_osint_splits, "NAME",
+			    "train, validation or test: which graphs (train)"),
+	    SPAR_OPT_CHOICE("context", 0, &hidden, contexts, "NAME",
+			    "shown, or hidden: then tools must find it (shown)"),
+	    SPAR_OPT_INT("max-edges", 0, &max_edges, 8, SPAR_OSINT_CONTEXT_MAX, "N", "edges of a context (20)"),
+	    SPAR_OPT_U64("graph-seed", 0, &graph_seed, "N", "all tasks of this one graph (each has its own)"),
+	    SPAR_OPT_INT("n-users", 0, &n_users, 4, 512, "N", "users of a graph (24; 40 with --levels)"),
+	    SPAR_OPT_DOUBLE("alias-density", 0, &game.source.alias_density, 0, 1, "P",
+			    "share of them with an alias (0.35)"),
+	    SPAR_OPT_DOUBLE("noise-level", 0, &game.noise.rumours, 0, 1, "P", "share of posts told as rumours (0.15)"),
+	    SPAR_OPT_DOUBLE("red-herring-rate", 0, &game.noise.red_herrings, 0, 1, "P",
+			    "profiles of nobody for each user (0.1)"),
+	    SPAR_OPT_CHOICE("profile", 0, &profile, spar_osint_profiles, "NAME",
+			    "sound, or reference: the original's rewards, to compare with (sound)"),
+	    SPAR_OPT_GROUP("task records instead"),
+	    SPAR_OPT_INT("tasks", 0, &set.n, 1, INT32_MAX, "N", "write N task records and exit"),
+	    SPAR_OPT_U64("seed", 0, &set.seed, "N", "seed of the first task; the i-th after it has N + i (7)"),
+	    SPAR_OPT_FLAG("messages", 0, &set.messages, "prompts with their truth, in place of episodes to be played"),
+	    SPAR_OPT_FLAG("levels", 0, &set.levels,
+			  "a benchmark: a third each easy, medium and hard, of one graph, no question twice"),
+	    SPAR_OPT_END};
+	static const struct spar_usage usage = {
+	    TOOL, "[options] <requests >replies",
+	    "Questions over knowledge graphs, to be answered or to be asked: the environment side of the line protocol "
+	    "of spar-env(7), one JSON object per line, many sessions in one process."};
+	int rest = spar_opt_parse(&usage, table, argc, argv);
+	if (rest < 0)
+		return -1 - rest;
+	if (rest < argc)
+		return spar_usage_error(&usage, "takes no operands: %s", argv[rest]);
+	if (set.n && set.seed > UINT64_MAX - (uint64_t)set.n)
+		return spar_usage_error(&usage, "--seed: the last task's seed would not fit in 64 bits");
+	game.role = (enum spar_osint_role)role;
+	game.source.split = (enum spar_osint_split)split;
+	game.profile = (enum spar_osint_profile)profile;
+	game.hidden = hidden;
+	game.max_edges = (int)max_edges;
+	game.source.n_users = n_users ? (int)n_users : set.levels ? 40 : 24;
+	game.one_graph = graph_seed != UINT64_MAX;
+	game.source.seed = game.one_graph ? graph_seed : 0;
+	set.game = game;
+	set.difficulty = opt.difficulty;
+	set.max_steps = opt.max_steps;
+	struct spar_proto_env env = protocol;
+	env.world = &game;
+	int rc = set.n ? write_tasks(&set, &err) : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
+	return rc < 0 ? spar_die(TOOL, &err) : SPAR_OK;
+}
