@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTEMPTS = 192, DECOY_ATTEMPTS = 128, DECOYS_MANY = 4 };
+enum { TASK_HOPS_MAX = 4, ATTEMPTS = 192, DECOY_ATTEMPTS = 128, DECOYS_MANY = 4 };
 
 /* What a draw is for: the first counter; the second is the attempt. */
 enum what { SHAPE, FIRST, NEXT /* + hop */ };
@@ -167,14 +167,16 @@ static const char *ask_one(const struct spar_osint_graph *g, const struct spar_r
 /* Draw paths until one is the only answer to its question. */
 static bool find_path(struct spar_osint_task *t, const struct spar_osint_graph *g, const struct spar_rng *rng, int hops)
 {
-	static const char *const traces[] = {NULL, "1_hop_trace", "2_hop_trace", "3_hop_trace", "4_hop_trace"};
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
 		struct spar_osint_ends ends;
 		t->support[0] = spar_osint_below(rng, FIRST, i, g->n_edges);
 		if (!walk(g, rng, i, hops, NULL, t->support))
 			continue;
 		sign(g, t->support, hops, &t->signature);
-		t->family = hops > 1 ? traces[hops] : ask_one(g, rng, i, t->support, &t->signature);
+		t->family = hops == 1   ? ask_one(g, rng, i, t->support, &t->signature)
+			    : hops == 2 ? "2_hop_trace"
+			    : hops == 3 ? "3_hop_trace"
+					: "4_hop_trace";
 		if (!t->family)
 			continue;
 		spar_osint_solve(g, &t->signature, &ends);
@@ -192,7 +194,7 @@ static bool make(struct spar_osint_task *t, const struct spar_osint_graph *g, co
 		 const struct spar_rng *rng, int hops, int n_decoys)
 {
 	int max_edges = want->max_edges ? want->max_edges : SPAR_OSINT_CONTEXT;
-	if (hops < 1 || !g->n_edges || !find_path(t, g, rng, hops))
+	if (hops < 1 || hops > TASK_HOPS_MAX || !g->n_edges || !find_path(t, g, rng, hops))
 		return false;
 	t->n_decoys = n_decoys;
 	t->n_context = spar_osint_context(g, want->seed, t->support, hops, max_edges, t->context, &t->n_decoys);
