@@ -260,9 +260,13 @@ int spar_filter_put(struct spar_filter *f, const struct spar_record *rec)
 	} else {
 		rc = spar_filter_put_line(f, rec->text.data, rec->text.len);
 	}
-	if (rc == 0 && spar_record_is(rec, "batch"))
-		rc = spar_writer_flush(f->out, &f->err);
-	return rc;
+	return rc == 0 && spar_record_is(rec, "batch") ? spar_filter_flush(f) : rc;
+}
+
+int spar_filter_flush(struct spar_filter *f)
+{
+	int rc = f->save_out ? spar_writer_flush(f->save_out, &f->err) : 0;
+	return rc < 0 ? rc : spar_writer_flush(f->out, &f->err);
 }
 
 static void say(struct spar_filter *f)

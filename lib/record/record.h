@@ -92,6 +92,9 @@ int spar_filter_put(struct spar_filter *f, const struct spar_record *rec);
 /*! Write a line made by the tool itself. */
 int spar_filter_put_line(struct spar_filter *f, const char *line, size_t n);
 
+/*! Make all that was written readable: in the copy of --save first, so that it holds whatever downstream has acted on. */
+int spar_filter_flush(struct spar_filter *f);
+
 /*! The record is bad; f->err holds why. See the example above. */
 int spar_filter_reject(struct spar_filter *f, const struct spar_record *rec);
 

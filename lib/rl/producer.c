@@ -265,7 +265,7 @@ static int end_batch(struct spar_producer *p)
 			      p->n_groups);
 		spar_str_addf(&p->line, ",\"rollouts\":%" PRId64 "}", p->queue.n_batch);
 		if ((rc = spar_filter_put_line(p->f, p->line.data, p->line.len)) == 0)
-			rc = spar_writer_flush(p->f->out, &p->f->err);
+			rc = spar_filter_flush(p->f);
 		spar_task_ids_clear(&p->seen);
 	}
 	p->step++;

@@ -151,7 +151,7 @@ static int end_first(struct spar_queue *q)
 	else if (q->into)
 		rc = put_into(q, g);
 	drop_first(q);
-	return rc < 0 ? rc : spar_writer_flush(q->f->out, &q->f->err);
+	return rc < 0 ? rc : spar_filter_flush(q->f);
 }
 
 int spar_queue_write(struct spar_queue *q)
