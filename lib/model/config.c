@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "record/object.h"
 #include "record/record.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,6 +232,19 @@ bool spar_config_is_end(const struct spar_config *c, int32_t id)
 		if (c->end_ids[i] == id)
 			return true;
 	return false;
+}
+
+void spar_config_rotary(const struct spar_config *c, size_t first, size_t end, float *cosines, float *sines)
+{
+	size_t half = c->head_dim / 2;
+	for (size_t i = 0; i < half; i++) {
+		float frequency = 1 / (float)pow(c->rope_theta, 2.0 * (double)i / (double)c->head_dim);
+		for (size_t pos = first; pos < end; pos++) {
+			float angle = (float)pos * frequency;
+			cosines[(pos - first) * half + i] = cosf(angle);
+			sines[(pos - first) * half + i] = sinf(angle);
+		}
+	}
 }
 
 /* ---- the weights ---- */

@@ -33,6 +33,11 @@ int spar_config_load(struct spar_config *c, const char *dir, struct spar_err *er
 int spar_config_add_eos(struct spar_config *c, int32_t id, struct spar_err *err);
 bool spar_config_is_end(const struct spar_config *c, int32_t id);
 
+/*! cos and sin of the rotary angles position * theta^(-2i / head_dim) at positions [first, end), into (end - first,
+ *  head_dim / 2) each. Steps are rounded to float32 where transformers rounds them, as models were trained so: an angle at
+ *  position 1500 is off by up to 1e-4 of a radian, and a model that shares the error agrees better. */
+void spar_config_rotary(const struct spar_config *c, size_t first, size_t end, float *cosines, float *sines);
+
 /* The weights a config wants, in file order. Names are Hugging Face's. */
 enum spar_param_kind { SPAR_PARAM_EMBED, SPAR_PARAM_LINEAR, SPAR_PARAM_NORM, SPAR_PARAM_BIAS, SPAR_PARAM_HEAD };
 struct spar_param {

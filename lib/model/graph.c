@@ -338,7 +338,7 @@ static struct spar_tensor *forward_trunk(struct batch *b, struct spar_scope *s, 
 	return spar_tensor_rms_norm(s, x, g->norm, g->model->config.rms_norm_eps, SPAR_TENSOR_F32);
 }
 
-/* cos and sin of position * theta^(-2j / head_dim) for each node, in float32 steps as transformers takes them. */
+/* cos and sin of the rotary angles of each node. */
 static void rotary_tables(struct batch *b, struct spar_scope *s, const struct spar_pack *p)
 {
 	const struct spar_config *c = &b->g->model->config;
@@ -349,14 +349,7 @@ static void rotary_tables(struct batch *b, struct spar_scope *s, const struct sp
 	size_t shape[] = {n_positions, half};
 	float *cosines = spar_malloc(n_positions * half * sizeof *cosines);
 	float *sines = spar_malloc(n_positions * half * sizeof *sines);
-	for (size_t j = 0; j < half; j++) {
-		float frequency = (float)pow(c->rope_theta, -2.0 * (double)j / (double)c->head_dim);
-		for (size_t i = 0; i < n_positions; i++) {
-			float angle = (float)i * frequency;
-			cosines[i * half + j] = cosf(angle);
-			sines[i * half + j] = sinf(angle);
-		}
-	}
+	spar_config_rotary(c, 0, n_positions, cosines, sines);
 	struct spar_tensor *positions = spar_tensor_from_i32(s, p->positions, p->n_nodes);
 	b->cos = spar_tensor_rows(s, spar_tensor_from_f32(s, cosines, 2, shape), positions);
 	b->sin = spar_tensor_rows(s, spar_tensor_from_f32(s, sines, 2, shape), positions);

@@ -4,7 +4,7 @@
 #include "model/half.h"
 #include "unit.h"
 
-#define MAX_K 70
+#define MAX_K 140 /* more than two chains */
 #define MAX_ROWS 27
 #define MAX_COLS 96
 
@@ -60,7 +60,7 @@ static void products(const struct spar_kernel *k, enum spar_dtype dtype)
 			}
 		for (size_t rows = 1; rows <= MAX_ROWS; rows++)
 			for (enum spar_gemm_mode mode = SPAR_GEMM_SET; mode <= SPAR_GEMM_CONTINUE; mode++) {
-				size_t n_k = dtype == SPAR_BF16 ? 2 + rows / 2 * 2 : 1 + rows;
+				size_t n_k = dtype == SPAR_BF16 ? 2 + 4 * rows : 1 + 5 * rows;
 				for (size_t r = 0; r < rows; r++)
 					for (size_t j = 0; j < cols; j++)
 						c[r][j] = before[r][j] = draw();
@@ -79,8 +79,35 @@ static void products(const struct spar_kernel *k, enum spar_dtype dtype)
 				}
 			}
 	}
-	CHECK_NEAR(worst, 0, 5e-6);
+	CHECK_NEAR(worst, 0, 1e-5);
 	CHECK(n_other == 0);
+}
+
+/* A long sum of positive products: in one chain it would be off by some 3e-4. */
+static void long_products(const struct spar_kernel *k, enum spar_dtype dtype)
+{
+	enum { K = 1536 };
+	static float acts[K], panel[K * SPAR_LANES], c[SPAR_LANES];
+	double want[SPAR_LANES] = {0}, worst = 0;
+	for (size_t i = 0; i < K; i++) {
+		float a = draw() / 2 + 0.5f;
+		put_act(k, acts, i, &a);
+		for (size_t j = 0; j < SPAR_LANES; j++) {
+			uint16_t half = spar_f32_to_bf16(draw() / 2 + 0.5f);
+			float w = spar_bf16_to_f32(half);
+			if (dtype == SPAR_BF16)
+				memcpy((char *)panel + ((i / 2 * SPAR_LANES + j) * 2 + i % 2) * sizeof half, &half,
+				       sizeof half);
+			else
+				panel[i * SPAR_LANES + j] = w;
+			want[j] += (double)a * w;
+		}
+	}
+	(dtype == SPAR_BF16 ? k->gemm_bf16 : k->gemm_f32)(acts, K, panel, SPAR_LANES, K, c, SPAR_LANES, 1, SPAR_LANES,
+							  SPAR_GEMM_SET);
+	for (size_t j = 0; j < SPAR_LANES; j++)
+		worst = fmax(worst, fabs(c[j] - want[j]));
+	CHECK_NEAR(worst, 0, 1e-4);
 }
 
 /* A bfloat16 act is off by up to 2^-8 of its size. */
@@ -171,8 +198,11 @@ int main(void)
 		}
 		n_tested++;
 		products(k, SPAR_BF16);
-		if (k->gemm_f32)
+		long_products(k, SPAR_BF16);
+		if (k->gemm_f32) {
 			products(k, SPAR_F32);
+			long_products(k, SPAR_F32);
+		}
 		rows(k);
 		exponentials(k);
 	}

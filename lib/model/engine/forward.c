@@ -59,24 +59,16 @@ void spar_forward_release(struct spar_forward *f)
 	*f = (struct spar_forward){0};
 }
 
-/* Rotary angles up to position n, in float32 as the models were trained: position * theta^(-2i / head_dim). */
+/* Rotary angles up to position n. */
 static void make_angles(struct spar_forward *f, size_t n)
 {
 	if (n <= f->n_angles)
 		return;
-	size_t half = f->config->head_dim / 2;
+	size_t half = f->config->head_dim / 2, done = f->n_angles * half;
 	n = spar_round_up(n, 1024);
 	f->cosine = spar_realloc(f->cosine, n * half * sizeof *f->cosine);
 	f->sine = spar_realloc(f->sine, n * half * sizeof *f->sine);
-	for (size_t i = 0; i < half; i++) {
-		float frequency =
-		    (float)(1 / pow(f->config->rope_theta, 2.0 * (double)i / (double)f->config->head_dim));
-		for (size_t pos = f->n_angles; pos < n; pos++) {
-			float angle = (float)pos * frequency;
-			f->cosine[pos * half + i] = cosf(angle);
-			f->sine[pos * half + i] = sinf(angle);
-		}
-	}
+	spar_config_rotary(f->config, f->n_angles, n, f->cosine + done, f->sine + done);
 	f->n_angles = n;
 }
 

@@ -38,35 +38,39 @@
 #define TILE_ARGUMENTS \
 	const A *a, size_t lda, const W *w, size_t ldw, size_t k, float *c, size_t ldc, enum spar_gemm_mode mode
 
-/* c (R, NV vectors) in registers. R and NV are constants at every call. (Address checks stay; those of arithmetic, unrolled
- * a thousand times, would take the compiler a minute.) */
+/* All vectors of a tile, unrolled: R and NV are constants at every call. */
+#define FOR_TILE(r, v) \
+	_Pragma("GCC unroll 12") for (size_t r = 0; r < R; r++) _Pragma("GCC unroll 4") for (size_t v = 0; v < NV; v++)
+
+/* c (R, NV vectors): a chain at a time in registers. (Address checks stay; those of arithmetic, unrolled a thousand times,
+ * would take the compiler a minute.) */
 static inline __attribute__((always_inline, no_sanitize("undefined"))) void NAME(tile)(size_t R, size_t NV,
 										       TILE_ARGUMENTS)
 {
-	V acc[12][TILE_VECTORS];
-#pragma GCC unroll 12
-	for (size_t r = 0; r < R; r++)
-#pragma GCC unroll 4
-		for (size_t v = 0; v < NV; v++)
-			acc[r][v] = mode == SPAR_GEMM_CONTINUE ? LOAD(c + r * ldc + v * LENGTH) : SPLAT(0);
-	for (size_t i = 0; i < k; i += STEP, w += ldw * STEP) {
-		PANEL panel[TILE_VECTORS];
-#pragma GCC unroll 4
-		for (size_t v = 0; v < NV; v++)
-			panel[v] = LOAD_PANEL(w + v * LENGTH * STEP);
-#pragma GCC unroll 12
-		for (size_t r = 0; r < R; r++)
+	V sum[12][TILE_VECTORS];
+	FOR_TILE (r, v)
+		sum[r][v] = SPLAT(0);
+	for (size_t i = 0; i < k;) {
+		size_t end = k - i < SPAR_CHAIN ? k : i + SPAR_CHAIN;
+		bool goes_on = i == 0 && mode == SPAR_GEMM_CONTINUE;
+		V chain[12][TILE_VECTORS];
+		FOR_TILE (r, v)
+			chain[r][v] = goes_on ? LOAD(c + r * ldc + v * LENGTH) : SPLAT(0);
+		for (; i < end; i += STEP, w += ldw * STEP) {
+			PANEL panel[TILE_VECTORS];
 #pragma GCC unroll 4
 			for (size_t v = 0; v < NV; v++)
-				acc[r][v] = MULTIPLY(acc[r][v], a + r * lda + i, panel[v]);
-	}
-#pragma GCC unroll 12
-	for (size_t r = 0; r < R; r++)
-#pragma GCC unroll 4
-		for (size_t v = 0; v < NV; v++) {
-			float *to = c + r * ldc + v * LENGTH;
-			STORE(to, mode == SPAR_GEMM_ADD ? LOAD(to) + acc[r][v] : acc[r][v]);
+				panel[v] = LOAD_PANEL(w + v * LENGTH * STEP);
+			FOR_TILE (r, v)
+				chain[r][v] = MULTIPLY(chain[r][v], a + r * lda + i, panel[v]);
 		}
+		FOR_TILE (r, v)
+			sum[r][v] += chain[r][v];
+	}
+	FOR_TILE (r, v) {
+		float *to = c + r * ldc + v * LENGTH;
+		STORE(to, mode == SPAR_GEMM_ADD ? LOAD(to) + sum[r][v] : sum[r][v]);
+	}
 }
 
 #define TILE_FUNCTION(R, NV) \
@@ -107,6 +111,7 @@ static void NAME(gemm)(const void *a, size_t lda, const void *w, size_t ldw, siz
 #undef PANEL_DOT
 #undef NAME
 #undef TILE_ARGUMENTS
+#undef FOR_TILE
 #undef TILE_FUNCTION
 #undef TILE_CASE
 #undef A
