@@ -258,6 +258,61 @@ ideal() { reply "$1" '{"op":"oracle","session":"s"}' | jq -r .text; }
 	spar env-osint <"$SCRATCH/requests" | jq -es 'map(.reward) | .[1:] == [0, -0.05, -0.05, 0]'
 }
 
+@test "env-osint: MetaQA's questions: evidence against the arrows, any listed answer, names with blanks and dots" {
+	warning="env-osint: warning: 1 questions are left out: kb.txt does not hold what they are about"
+	run -0 --separate-stderr spar env-osint --metaqa="$DATA/metaqa" --tasks=40 --messages
+	[ "$stderr" = "$warning" ]
+	jq -es '(map(.question) | unique | length) == 5 and (map(.family) | unique) == ["metaqa_1-hop","metaqa_2-hop"] and
+		all((.supporting_edges - .context) == [] and (.supporting_edges | length) == .hops)' <<<"$output"
+	jq -es 'map(select(.question | startswith("which films")))[0].supporting_edges ==
+		[["North by Night","starred_actors","Tom Vale"],["The Quiet Harbour","starred_actors","Tom Vale"]]' <<<"$output"
+	for context in shown hidden; do
+		spar sft-collect --env="spar env-osint --oracle --metaqa=$DATA/metaqa --context=$context" -n 30 --quiet --summary="$SCRATCH/s" >"$SCRATCH/sft" 2>"$SCRATCH/err"
+		jq -e '.oracle_success_rate == 1' "$SCRATCH/s"
+		[ "$(cat "$SCRATCH/err")" = "$warning" ]
+	done
+	seed=$(jq -r 'select(.question | startswith("who acted in [")) | .id | split("-")[3]' <<<"$output" | head -1)
+	for answer in 'Tom Vale' 'Mira Holt' 'Ana Ruiz'; do
+		printf '%s\n' "{\"op\":\"reset\",\"session\":\"s\",\"seed\":\"$seed\",\"difficulty\":\"easy\"}" "$(step "{\"answer\":\"$answer\"}")" |
+			spar env-osint --metaqa="$DATA/metaqa" 2>/dev/null | tail -1 | jq .info.success
+	done | xargs >"$SCRATCH/verdicts"
+	[ "$(cat "$SCRATCH/verdicts")" = "true true false" ]
+	[ "$(spar env-osint --metaqa="$DATA/metaqa" --split=test --tasks=1 --messages | jq -r .question)" = "when was [Paper Lanterns] released" ]
+}
+
+@test "env-osint: MetaQA's tools" {
+	play() { { echo '{"op":"reset","session":"s","seed":"1"}'; step "$1"; } | spar env-osint --metaqa="$DATA/metaqa" 2>/dev/null | tail -1 | jq -c '.observation.tool_outputs[0].output'; }
+	[ "$(play '{"tool":"get_profile","args":{"user_id":"Ana Ruiz"}}' | jq -c .result.connections)" = '["The Quiet Harbour","Paper Lanterns"]' ]
+	[ "$(play '{"tool":"search_posts","args":{"query":"starred"}}' | jq .count)" = 3 ]
+	[ "$(play '{"tool":"get_mentions","args":{"user_id":"Drama"}}' | jq -r '.results[].text')" = "Paper Lanterns has_genre Drama" ]
+}
+
+@test "env-osint: files of MetaQA that are wrong are named with their line" {
+	bad() { run "$1" --separate-stderr spar env-osint --metaqa="$SCRATCH/m" --tasks=1; }
+	run -1 --separate-stderr spar env-osint --metaqa="$SCRATCH/m" --tasks=1
+	[ "$stderr" = "env-osint: $SCRATCH/m/kb.txt: No such file or directory" ]
+	mkdir -p "$SCRATCH/m/1-hop/vanilla"
+	printf 'a|b|c\na|b\n' >"$SCRATCH/m/kb.txt"
+	bad -3
+	[ "$stderr" = "env-osint: $SCRATCH/m/kb.txt:2: expected subject|relation|object" ]
+	: >"$SCRATCH/m/kb.txt"
+	bad -3
+	[ "$stderr" = "env-osint: $SCRATCH/m/kb.txt: there is no fact in it" ]
+	printf 'a|b|c\r\n' >"$SCRATCH/m/kb.txt"
+	bad -1
+	[ "$stderr" = "env-osint: $SCRATCH/m: no question of split train can be used" ]
+	for line in 'what' 'what [a]' 'what a\tc' 'what [a\tc' 'what [a]\t'; do
+		printf "what [a]?\tc\n\n$line\n" >"$SCRATCH/m/1-hop/vanilla/qa_train.txt"
+		bad -3
+		[ "$stderr" = "env-osint: $SCRATCH/m/1-hop/vanilla/qa_train.txt:3: expected a question with a [topic], a tab, answers" ]
+	done
+	printf 'what [a]?\tc' >"$SCRATCH/m/1-hop/vanilla/qa_train.txt"
+	bad -0
+	run -1 --separate-stderr spar env-osint --metaqa="$SCRATCH/m" --tasks=1 --difficulty=hard
+	[ "$stderr" = "env-osint: no question of difficulty hard whose evidence fits a context" ]
+	run -2 --separate-stderr spar env-osint --metaqa="$SCRATCH/m" --role=generator
+}
+
 @test "env-osint: usage and a full disk" {
 	run -2 --separate-stderr spar env-osint --role=judge
 	run -2 --separate-stderr spar env-osint operand

@@ -89,7 +89,7 @@ static int write_tasks(struct spar_osint_taskset *set, struct spar_err *err)
 
 int main(int argc, char **argv)
 {
-	static const char *const contexts[] = {"shown", "hidden", NULL};
+	static const char *const contexts[] = {"shown", "hidden", NULL}, *const variants[] = {"vanilla", "ntm", NULL};
 	struct spar_osint_game game = SPAR_OSINT_GAME;
 	struct spar_proto_options opt = {
 	    .difficulty = SPAR_OSINT_MIXED, .max_steps = SPAR_OSINT_STEPS, .max_sessions = 4096};
@@ -97,6 +97,9 @@ int main(int argc, char **argv)
 	int role = game.role, split = game.source.split, profile = game.profile, hidden = false;
 	int64_t max_edges = game.max_edges, n_users = 0;
 	uint64_t graph_seed = UINT64_MAX;
+	const char *metaqa_dir = NULL;
+	int variant = 0;
+	struct spar_osint_metaqa metaqa;
 	struct spar_err err = {0};
 	const struct spar_opt table[] = {
 	    SPAR_PROTO_OPTIONS(opt, spar_osint_difficulties, SPAR_OSINT_STEPS_MAX, "8"),
@@ -117,6 +120,8 @@ int main(int argc, char **argv)
 			    "profiles of nobody for each user (0.1)"),
 	    SPAR_OPT_CHOICE("profile", 0, &profile, spar_osint_profiles, "NAME",
 			    "sound, or reference: the original's rewards, to compare with (sound)"),
+	    SPAR_OPT_STR("metaqa", 0, &metaqa_dir, "DIR", "questions of the MetaQA data set there, in place of ours"),
+	    SPAR_OPT_CHOICE("metaqa-variant", 0, &variant, variants, "NAME", "vanilla or ntm (vanilla)"),
 	    SPAR_OPT_GROUP("task records instead"),
 	    SPAR_OPT_INT("tasks", 0, &set.n, 1, INT32_MAX, "N", "write N task records and exit"),
 	    SPAR_OPT_U64("seed", 0, &set.seed, "N", "seed of the first task; the i-th after it has N + i (7)"),
@@ -135,6 +140,8 @@ int main(int argc, char **argv)
 		return spar_usage_error(&usage, "takes no operands: %s", argv[rest]);
 	if (set.n && set.seed > UINT64_MAX - (uint64_t)set.n)
 		return spar_usage_error(&usage, "--seed: the last task's seed would not fit in 64 bits");
+	if (metaqa_dir && role == SPAR_OSINT_GENERATOR)
+		return spar_usage_error(&usage, "--metaqa: there is no generator for its questions");
 	game.role = (enum spar_osint_role)role;
 	game.source.split = (enum spar_osint_split)split;
 	game.profile = (enum spar_osint_profile)profile;
@@ -143,11 +150,22 @@ int main(int argc, char **argv)
 	game.source.n_users = n_users ? (int)n_users : set.levels ? 40 : 24;
 	game.one_graph = graph_seed != UINT64_MAX;
 	game.source.seed = game.one_graph ? graph_seed : 0;
+	int rc = 0;
+	if (metaqa_dir) {
+		rc = spar_osint_metaqa_open(&metaqa, metaqa_dir, variants[variant], game.source.split, &err);
+		if (rc == 0 && metaqa.n_skipped)
+			spar_warn(TOOL, "%zu questions are left out: kb.txt does not hold what they are about",
+				  metaqa.n_skipped);
+		game.metaqa = &metaqa;
+	}
 	set.game = game;
 	set.difficulty = opt.difficulty;
 	set.max_steps = opt.max_steps;
 	struct spar_proto_env env = protocol;
 	env.world = &game;
-	int rc = set.n ? write_tasks(&set, &err) : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
+	if (rc == 0)
+		rc = set.n ? write_tasks(&set, &err) : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
+	if (metaqa_dir)
+		spar_osint_metaqa_release(&metaqa);
 	return rc < 0 ? spar_die(TOOL, &err) : SPAR_OK;
 }

@@ -94,7 +94,21 @@ void spar_osint_claim_release(struct spar_osint_claim *c)
 
 bool spar_osint_answered(const struct spar_osint_graph *g, const struct spar_osint_claim *c, int32_t answer)
 {
-	return answer >= 0 && spar_osint_node(g, c->answer.data, c->answer.len) == answer;
+	struct spar_str name = SPAR_STR_INIT;
+	spar_str_adds(&name, spar_osint_node_name(g, answer));
+	spar_osint_normalize(&name);
+	bool same = answer >= 0 && name.len == c->answer.len && !memcmp(name.data, c->answer.data, name.len);
+	spar_str_release(&name);
+	return same;
+}
+
+bool spar_osint_task_answered(const struct spar_osint_graph *g, const struct spar_osint_claim *c,
+			      const struct spar_osint_task *t)
+{
+	bool right = spar_osint_answered(g, c, t->answer);
+	for (size_t i = 0; i < t->n_answers && !right; i++)
+		right = spar_osint_answered(g, c, t->answers[i]);
+	return right;
 }
 
 static int compare_edges(const void *a, const void *b)

@@ -14,7 +14,7 @@ void spar_osint_episode_release(struct spar_osint_episode *e)
 {
 	if (!e->max_steps)
 		return;
-	spar_osint_graph_release(&e->graph);
+	spar_osint_graph_release(&e->own);
 	spar_osint_graph_release(&e->working);
 	spar_osint_task_release(&e->task);
 	if (e->views_made)
@@ -84,27 +84,40 @@ static int read_options(struct spar_osint_game *g, jv options, struct spar_err *
 	return 0;
 }
 
+/* A graph of the episode's own, and a task of it. */
+static int make_task(struct spar_osint_episode *e, int difficulty, struct spar_err *err)
+{
+	struct spar_osint_want want = {e->seed, difficulty, e->how.max_edges, 0};
+	if (e->how.metaqa) {
+		e->graph = &e->how.metaqa->graph;
+		return spar_osint_metaqa_task(&e->task, e->how.metaqa, &want, err);
+	}
+	e->graph = &e->own;
+	if (!e->how.one_graph)
+		e->how.source.seed = e->seed;
+	spar_osint_generate(&e->own, &e->how.source);
+	if (e->how.role == SPAR_OSINT_GENERATOR) /* never a question against the arrow */
+		want.hops = 2 + (difficulty == SPAR_OSINT_MIXED ? (int)(e->seed % 3) : difficulty);
+	return spar_osint_task_make(&e->task, &e->own, &want, err);
+}
+
 int spar_osint_episode_reset(struct spar_osint_episode *e, const struct spar_osint_game *game,
 			     const struct spar_proto_reset *how, struct spar_err *err)
 {
 	struct spar_osint_game g = *game;
 	if (read_options(&g, how->options, err) < 0)
 		return -SPAR_INPUT;
+	if (g.metaqa && (g.role == SPAR_OSINT_GENERATOR || g.source.split != game->source.split))
+		return spar_fail(err, SPAR_INPUT, ".options: MetaQA has one role and the split it was read for");
 	spar_osint_episode_release(e);
 	memset(e, 0, sizeof *e);
 	e->how = g;
 	e->seed = how->seed;
 	e->max_steps = (int)how->max_steps;
 	e->verdict.reasons = SPAR_OSINT_R_NOT_JSON;
-	spar_osint_graph_init(&e->graph);
+	spar_osint_graph_init(&e->own);
 	spar_osint_graph_init(&e->working);
-	if (!g.one_graph)
-		e->how.source.seed = how->seed;
-	spar_osint_generate(&e->graph, &e->how.source);
-	struct spar_osint_want want = {how->seed, how->difficulty, g.max_edges, 0};
-	if (g.role == SPAR_OSINT_GENERATOR) /* never a question against the arrow */
-		want.hops = 2 + (how->difficulty == SPAR_OSINT_MIXED ? (int)(how->seed % 3) : how->difficulty);
-	return spar_osint_task_make(&e->task, &e->graph, &want, err);
+	return make_task(e, how->difficulty, err);
 }
 
 /* ---- actions ---- */
@@ -176,11 +189,14 @@ static enum spar_osint_invalid read_action(struct spar_osint_episode *e, jv obje
 
 /* ---- carrying them out ---- */
 
-static void make_views(struct spar_osint_episode *e)
+static const struct spar_osint_views *views(struct spar_osint_episode *e)
 {
+	if (e->how.metaqa)
+		return &e->how.metaqa->views;
 	if (!e->views_made)
-		spar_osint_views_make(&e->views, &e->graph, e->how.source.seed, &e->how.noise);
+		spar_osint_views_make(&e->views, e->graph, e->how.source.seed, &e->how.noise);
 	e->views_made = true;
+	return &e->views;
 }
 
 static enum spar_osint_invalid call_tool(struct spar_osint_episode *e, const struct action *a)
@@ -190,8 +206,7 @@ static enum spar_osint_invalid call_tool(struct spar_osint_episode *e, const str
 	bool given = jv_is_valid(args) && jv_get_kind(args) != JV_KIND_NULL;
 	enum spar_osint_invalid invalid = SPAR_OSINT_OK;
 	*c = (struct spar_osint_call){spar_osint_tool_name(a->tool), SPAR_STR_INIT, SPAR_STR_INIT};
-	make_views(e);
-	struct spar_osint_desk desk = {&e->views, e->calls, e->n_calls, e->task.context, e->task.n_context};
+	struct spar_osint_desk desk = {views(e), e->calls, e->n_calls, e->task.context, e->task.n_context};
 	if (given && jv_get_kind(args) != JV_KIND_OBJECT)
 		invalid = refuse(e, SPAR_OSINT_PARAMETER, "args is not an object");
 	else if (!spar_osint_tool_call(a->tool, &desk, args, &c->output, e->last))
@@ -246,9 +261,9 @@ static void add_working(const struct spar_osint_episode *e, struct spar_osint_cl
 		const char *src = spar_osint_node_name(&e->working, w.src),
 			   *rel = spar_osint_relation_name(&e->working, w.rel),
 			   *dst = spar_osint_node_name(&e->working, w.dst);
-		c->edges[c->n_edges++] = (struct spar_osint_edge){spar_osint_node(&e->graph, src, strlen(src)),
-								  spar_osint_relation(&e->graph, rel, strlen(rel)),
-								  spar_osint_node(&e->graph, dst, strlen(dst))};
+		c->edges[c->n_edges++] = (struct spar_osint_edge){spar_osint_node(e->graph, src, strlen(src)),
+								  spar_osint_relation(e->graph, rel, strlen(rel)),
+								  spar_osint_node(e->graph, dst, strlen(dst))};
 	}
 }
 
@@ -257,14 +272,14 @@ static enum spar_osint_invalid answer(struct spar_osint_episode *e, jv payload)
 {
 	struct spar_osint_claim c;
 	bool timeout = !jv_is_valid(payload);
-	spar_osint_claim_read(&c, &e->graph, jv_copy(payload));
+	spar_osint_claim_read(&c, e->graph, jv_copy(payload));
 	if (!timeout && !c.answer.len) {
 		spar_osint_claim_release(&c);
 		return refuse(e, SPAR_OSINT_PARAMETER, "answer is missing, empty or not a text");
 	}
 	add_working(e, &c);
-	e->success = spar_osint_answered(&e->graph, &c, e->task.answer);
-	e->f1 = spar_osint_f1(&e->graph, &c, e->task.support, e->task.n_support);
+	e->success = spar_osint_task_answered(e->graph, &c, &e->task);
+	e->f1 = spar_osint_f1(e->graph, &c, e->task.support, e->task.n_support);
 	if (timeout)
 		spar_osint_pay_timeout(e, &c);
 	else
@@ -277,8 +292,8 @@ static enum spar_osint_invalid answer(struct spar_osint_episode *e, jv payload)
 static enum spar_osint_invalid propose(struct spar_osint_episode *e, jv payload)
 {
 	struct spar_osint_claim c;
-	spar_osint_claim_read(&c, &e->graph, jv_copy(payload));
-	spar_osint_check(&e->graph, &SPAR_OSINT_LIMITS, &c, &e->verdict);
+	spar_osint_claim_read(&c, e->graph, jv_copy(payload));
+	spar_osint_check(e->graph, &SPAR_OSINT_LIMITS, &c, &e->verdict);
 	e->success = e->verdict.rung == SPAR_OSINT_VALID;
 	e->end = SPAR_OSINT_PROPOSED;
 	spar_osint_pay_proposal(e);

@@ -9,6 +9,7 @@
 #ifndef SPAR_ENV_OSINT_EPISODE_H
 #define SPAR_ENV_OSINT_EPISODE_H
 
+#include "env/osint/metaqa.h"
 #include "env/osint/osint.h"
 #include "env/osint/tools.h"
 #include "env/proto.h"
@@ -19,11 +20,12 @@ enum { SPAR_OSINT_STEPS = 8, SPAR_OSINT_STEPS_MAX = 64, SPAR_OSINT_PARTS = 16 };
 struct spar_osint_game {
 	enum spar_osint_profile profile;
 	enum spar_osint_role role;
-	struct spar_osint_source source; /* its seed counts only with one_graph */
-	bool one_graph;                  /* all tasks come from one graph; else each task has its own */
-	bool hidden;                     /* the context is not shown: the tools must find it */
-	int max_edges;                   /* of a context */
-	struct spar_osint_noise noise;   /* of the views */
+	struct spar_osint_source source;        /* its seed counts only with one_graph */
+	bool one_graph;                         /* all tasks come from one graph; else each task has its own */
+	bool hidden;                            /* the context is not shown: the tools must find it */
+	int max_edges;                          /* of a context */
+	struct spar_osint_noise noise;          /* of the views */
+	const struct spar_osint_metaqa *metaqa; /* borrowed: its questions in place of ours; NULL: none */
 };
 #define SPAR_OSINT_GAME \
 	((struct spar_osint_game){ \
@@ -58,8 +60,9 @@ struct spar_osint_episode {
 	struct spar_osint_game how; /* with the options of the reset */
 	uint64_t seed;
 	int max_steps, step; /* step: used so far */
-	struct spar_osint_graph graph;
-	struct spar_osint_task task; /* of a generator: what the oracle would propose */
+	struct spar_osint_graph own;
+	const struct spar_osint_graph *graph; /* the episode's own, or MetaQA's */
+	struct spar_osint_task task;          /* of a generator: what the oracle would propose */
 	struct spar_osint_views views;
 	bool views_made;
 	/* what was done */

@@ -68,7 +68,9 @@ struct spar_osint_task {
 	int hops, n_decoys; /* n_decoys: wrong paths of as many hops in the context */
 	struct spar_osint_signature signature; /* hops 0: the question is free text (MetaQA) */
 	struct spar_str question;
-	int32_t answer;                          /* a node; under the graph the only right one */
+	int32_t answer;   /* a node; under the graph the only right one */
+	int32_t *answers; /* (n_answers) MetaQA: all that are right; NULL: `answer` alone */
+	size_t n_answers;
 	int32_t support[SPAR_OSINT_SUPPORT_MAX]; /* (n_support) edge indices: the path from start to answer, in order */
 	int n_support;
 	int32_t context[SPAR_OSINT_CONTEXT_MAX]; /* (n_context) edge indices, shuffled: support and decoys */
@@ -148,8 +150,12 @@ void spar_osint_claim_release(struct spar_osint_claim *c);
 /*! Trim, strip quotes at both ends, join blanks, strip trailing dots: in place. */
 void spar_osint_normalize(struct spar_str *s);
 
-/*! Whether the claimed answer is the node: equal names. */
+/*! Whether the claimed answer is the node: equal names, normalized. */
 bool spar_osint_answered(const struct spar_osint_graph *g, const struct spar_osint_claim *c, int32_t answer);
+
+/*! Whether it is right: the task's answer, or one of its answers. */
+bool spar_osint_task_answered(const struct spar_osint_graph *g, const struct spar_osint_claim *c,
+			      const struct spar_osint_task *t);
 
 /*! F1 of the stated edges, as a set, against the support; every stated edge counts, invented ones too. Both empty: 1. */
 double spar_osint_f1(const struct spar_osint_graph *g, const struct spar_osint_claim *c, const int32_t *support,

@@ -60,9 +60,9 @@ static double relevance(const struct spar_osint_episode *e, const struct spar_st
 	const char *clues[3 * SPAR_OSINT_SUPPORT_MAX + 1];
 	size_t n = 0, found = 0;
 	struct spar_str text = SPAR_STR_INIT;
-	clues[n++] = spar_osint_node_name(&e->graph, e->task.answer);
+	clues[n++] = spar_osint_node_name(e->graph, e->task.answer);
 	for (int i = 0; i < e->task.n_support; i++) {
-		struct spar_osint_triple t = triple(&e->graph, e->graph.edges[e->task.support[i]]);
+		struct spar_osint_triple t = triple(e->graph, e->graph->edges[e->task.support[i]]);
 		const char *const names[] = {t.src, t.rel, t.dst};
 		for (int k = 0; k < 3; k++) {
 			size_t at = 0;
@@ -101,10 +101,10 @@ void spar_osint_pay_edge(struct spar_osint_episode *e)
 	bool truth = false;
 	struct spar_osint_reference ref;
 	struct spar_osint_triple *added = triples(&e->working, NULL, n + 1);
-	struct spar_osint_triple *support = triples(&e->graph, e->task.support, (size_t)e->task.n_support);
+	struct spar_osint_triple *support = triples(e->graph, e->task.support, (size_t)e->task.n_support);
 	for (int i = 0; i < e->task.n_support; i++)
 		truth |= spar_osint_triple_equal(&support[i], &added[n]);
-	spar_osint_reference_init(&ref, &e->graph);
+	spar_osint_reference_init(&ref, e->graph);
 	pay(e, "edge", spar_osint_reference_edge(&ref, &added[n], truth, added, n, e->step + 1, e->task.difficulty));
 	spar_osint_reference_release(&ref);
 	free(added);
@@ -120,10 +120,10 @@ static void pay_original_answer(struct spar_osint_episode *e, const struct spar_
 	for (size_t i = 0; i < e->n_calls; i++)
 		spar_str_addf(&dump, "%s\n", e->calls[i].output.data);
 	struct spar_osint_triple *added = triples(&e->working, NULL, (size_t)e->working.n_edges);
-	struct spar_osint_triple *support = triples(&e->graph, e->task.support, (size_t)e->task.n_support);
+	struct spar_osint_triple *support = triples(e->graph, e->task.support, (size_t)e->task.n_support);
 	struct spar_osint_reply reply = {.question = e->task.question.data,
 					 .answer = c->answer.data,
-					 .truth = spar_osint_node_name(&e->graph, e->task.answer),
+					 .truth = spar_osint_node_name(e->graph, e->task.answer),
 					 .predicted = added,
 					 .n_predicted = (size_t)e->working.n_edges,
 					 .support = support,
@@ -131,7 +131,7 @@ static void pay_original_answer(struct spar_osint_episode *e, const struct spar_
 					 .tool_dump = dump.data,
 					 .step = e->step + 1,
 					 .difficulty = e->task.difficulty};
-	spar_osint_reference_init(&ref, &e->graph);
+	spar_osint_reference_init(&ref, e->graph);
 	spar_osint_reference_answer(&ref, &reply, &parts);
 	spar_osint_reference_release(&ref);
 	pay(e, "answer", parts.total);

@@ -59,7 +59,7 @@ void spar_osint_episode_prompt(const struct spar_osint_episode *e, struct spar_s
 	if (findings.len)
 		findings.data[--findings.len] = 0; /* the prompt ends the line */
 	struct spar_osint_prompt p = {.role = e->how.role,
-				      .graph = &e->graph,
+				      .graph = e->graph,
 				      .context = e->task.context,
 				      .n_context = e->task.n_context,
 				      .question = e->task.question.data,
@@ -90,7 +90,7 @@ static void observe_task(const struct spar_osint_episode *e, struct spar_str *ou
 		spar_str_adds(out, ",\"shared_context\":[");
 		for (int i = 0; i < t->n_context; i++) {
 			spar_str_adds(out, i ? "," : "");
-			spar_osint_edge_array(&e->graph, e->graph.edges[t->context[i]], out);
+			spar_osint_edge_array(e->graph, e->graph->edges[t->context[i]], out);
 		}
 		spar_str_addc(out, ']');
 	}
@@ -173,7 +173,7 @@ static void info_end(const struct spar_osint_episode *e, struct spar_str *out)
 static void info_truth(const struct spar_osint_episode *e, struct spar_str *out)
 {
 	spar_str_adds(out, ",\"truth\":");
-	spar_osint_ideal(SPAR_OSINT_GENERATOR, &e->graph, &e->task, out);
+	spar_osint_ideal(SPAR_OSINT_GENERATOR, e->graph, &e->task, out);
 }
 
 static void info(const struct spar_osint_episode *e, bool oracle, struct spar_str *out)
@@ -183,7 +183,10 @@ static void info(const struct spar_osint_episode *e, bool oracle, struct spar_st
 	add_number(out, "return", e->total);
 	spar_str_addf(out, ",\"role\":\"%s\",\"profile\":\"%s\",\"hops\":%d,\"graph\":", spar_osint_roles[e->how.role],
 		      spar_osint_profiles[e->how.profile], e->task.hops);
-	spar_osint_source_json(&e->how.source, out);
+	if (e->how.metaqa)
+		spar_str_addf(out, "{\"metaqa\":\"%s\"}", spar_osint_splits[e->how.source.split]);
+	else
+		spar_osint_source_json(&e->how.source, out);
 	spar_str_addf(out, ",\"tool_calls\":%zu,\"redundant_tool_calls\":%zu", e->n_calls, e->n_redundant);
 	if (e->step)
 		info_step(e, out);

@@ -127,9 +127,14 @@ int spar_osint_context(const struct spar_osint_graph *g, uint64_t seed, const in
 		if (decoy(g, &rng, i, support, n_support, path) && put_path(&c, path, n_support))
 			*n_decoys += c.n > before;
 	}
-	/* Short paths leave room: single edges fill half of it. */
+	/* Short paths leave room: single edges fill half of it, every other one from a node that is there. */
 	for (uint32_t i = 0; i < DECOY_ATTEMPTS && c.n < c.max / 2; i++) {
 		int32_t edge = spar_osint_below(&rng, SHAPE, i, g->n_edges);
+		if (i % 2) {
+			int32_t at = edge_at(g, out[spar_osint_below(&rng, FIRST, i, c.n)])->src;
+			int32_t n = g->out_at[at + 1] - g->out_at[at];
+			edge = g->out[g->out_at[at] + spar_osint_below(&rng, NEXT, i, n)];
+		}
 		put_path(&c, &edge, 1);
 	}
 	for (int i = c.n - 1; i > 0; i--) {
@@ -224,4 +229,5 @@ int spar_osint_task_make(struct spar_osint_task *t, const struct spar_osint_grap
 void spar_osint_task_release(struct spar_osint_task *t)
 {
 	spar_str_release(&t->question);
+	free(t->answers);
 }

@@ -51,17 +51,36 @@ static void add_options(const struct spar_osint_game *g, struct spar_str *out)
 		      spar_osint_splits[g->source.split]);
 	if (g->one_graph)
 		spar_str_addf(out, ",\"graph_seed\":\"%" PRIu64 "\"", g->source.seed);
+	if (g->metaqa) {
+		spar_str_addf(out, ",\"context\":\"%s\",\"max_edges\":%d}", g->hidden ? "hidden" : "shown",
+			      g->max_edges);
+		return;
+	}
 	spar_str_addf(out, ",\"n_users\":%d,\"alias_density\":", g->source.n_users);
 	spar_str_add_double(out, g->source.alias_density);
 	spar_str_addf(out, ",\"context\":\"%s\",\"max_edges\":%d}", g->hidden ? "hidden" : "shown", g->max_edges);
+}
+
+/* A graph that is too large for a record: as much of it as the context shows. */
+static void add_context_graph(const struct spar_osint_episode *e, struct spar_str *out)
+{
+	spar_str_adds(out, "{\"edges\":[");
+	for (int i = 0; i < e->task.n_context; i++) {
+		spar_str_adds(out, i ? "," : "");
+		spar_osint_edge_array(e->graph, e->graph->edges[e->task.context[i]], out);
+	}
+	spar_str_adds(out, "]}");
 }
 
 static void write_messages(const struct spar_osint_taskset *s, const char *id, struct spar_str *line)
 {
 	const struct spar_osint_episode *e = s->episode;
 	struct spar_str source = SPAR_STR_INIT;
-	spar_osint_source_json(&e->how.source, &source);
-	struct spar_osint_record r = {.graph = &e->graph,
+	if (e->how.metaqa)
+		add_context_graph(e, &source);
+	else
+		spar_osint_source_json(&e->how.source, &source);
+	struct spar_osint_record r = {.graph = e->graph,
 				      .graph_json = source.data,
 				      .task = &e->task,
 				      .role = e->how.role,
@@ -80,7 +99,7 @@ int spar_osint_taskset_next(struct spar_osint_taskset *s, struct spar_str *line,
 		s->episode = spar_calloc(1, sizeof *s->episode);
 		s->questions = s->levels ? spar_calloc((size_t)s->n, sizeof *s->questions) : NULL;
 	}
-	if (s->levels && !s->game.one_graph) {
+	if (s->levels && !s->game.one_graph && !s->game.metaqa) {
 		s->game.one_graph = true;
 		s->game.source.seed = s->seed;
 	}
@@ -89,7 +108,8 @@ int spar_osint_taskset_next(struct spar_osint_taskset *s, struct spar_str *line,
 		return rc;
 	const char *level = spar_osint_difficulties[s->episode->task.difficulty];
 	struct spar_str id = SPAR_STR_INIT;
-	spar_str_addf(&id, "osint-%s-%s-", spar_osint_roles[s->game.role], spar_osint_splits[s->game.source.split]);
+	spar_str_addf(&id, "%s-%s-%s-", s->game.metaqa ? "metaqa" : "osint", spar_osint_roles[s->game.role],
+		      spar_osint_splits[s->game.source.split]);
 	if (s->game.one_graph)
 		spar_str_addf(&id, "%" PRIu64 "-", s->game.source.seed);
 	spar_str_addf(&id, "%" PRIu64 "-%s", seed, level);

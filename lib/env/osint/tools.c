@@ -21,6 +21,7 @@ struct finder {
 	const struct spar_osint_graph *g;
 	const struct args *a;
 	struct spar_str *out;
+	int32_t who; /* the node that the first argument names, or -1 */
 	int32_t count, shown;
 };
 
@@ -72,18 +73,12 @@ static bool id_is(const struct finder *f, id_writer *write, int32_t i, bool whol
 	return found;
 }
 
-static int32_t asked(const struct finder *f)
-{
-	return spar_osint_node(f->g, f->a->text[0], f->a->n[0]);
-}
-
 /* Whether `node` is who was asked for: the same, the owner of that alias, or an alias of that user. */
 static bool is_asked(const struct finder *f, int32_t node)
 {
-	int32_t who = asked(f);
-	return who >= 0 && node >= 0 &&
-	       (node == who || node == spar_osint_owner(f->g, who) ||
-		(f->g->kinds[who] == SPAR_OSINT_USER && spar_osint_owner(f->g, node) == who));
+	return f->who >= 0 && node >= 0 &&
+	       (node == f->who || node == spar_osint_owner(f->g, f->who) ||
+		(f->g->kinds[f->who] == SPAR_OSINT_USER && spar_osint_owner(f->g, node) == f->who));
 }
 
 /* ---- results: the first of them, and how many there are ---- */
@@ -240,7 +235,7 @@ static void search_people(struct finder *f)
 
 static void get_connections(struct finder *f)
 {
-	int32_t n, who = spar_osint_owner(f->g, asked(f));
+	int32_t n, who = spar_osint_owner(f->g, f->who);
 	const int32_t *edges = spar_osint_out(f->g, who, spar_osint_relation(f->g, "connected_to", 12), &n);
 	begin(f);
 	for (int32_t i = 0; i < n; i++) {
@@ -434,6 +429,7 @@ bool spar_osint_tool_call(int tool, const struct spar_osint_desk *d, jv args, st
 		good = !wrong;
 	}
 	struct finder f = {.d = d, .v = d->views, .g = d->views->graph, .a = &a, .out = out};
+	f.who = spar_osint_node(f.g, a.text[0], a.n[0]);
 	if (good)
 		tools[tool].run(&f);
 	jv_free(held[0]);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHATTER_ID = 1000, CHATTER_TIME = 1000, GRAPH_TIME = 5000, CONNECTIONS_SHOWN = 5 };
+enum { CHATTER_ID = 1000, CHATTER_TIME = 1000, GRAPH_TIME = 5000, CONNECTIONS_SHOWN = 5, NEIGHBOURS_SHOWN = 8 };
 
 /* What a draw is for. */
 enum what { BY_ALIAS, WHICH_ALIAS, RUMOUR, MENTION, THREAD_AUTHOR, THREAD_TOPIC, GUEST, NOBODY };
@@ -156,6 +156,25 @@ void spar_osint_views_make(struct spar_osint_views *v, const struct spar_osint_g
 	free(m.aliases);
 }
 
+void spar_osint_views_plain(struct spar_osint_views *v, const struct spar_osint_graph *g)
+{
+	*v = (struct spar_osint_views){.graph = g, .text = SPAR_STR_INIT, .plain = true};
+	v->posts = spar_calloc((size_t)g->n_edges + 1, sizeof *v->posts);
+	v->users = spar_malloc(((size_t)g->nodes.n + 1) * sizeof *v->users);
+	while (v->n_users < g->nodes.n) {
+		v->users[v->n_users] = v->n_users;
+		v->n_users++;
+	}
+	for (int32_t i = 0; i < g->n_edges; i++) {
+		const struct spar_osint_edge *e = &g->edges[i];
+		v->posts[v->n_posts++] =
+		    (struct spar_osint_post){-1, e->src, e->dst, CHATTER_TIME + i, (uint32_t)v->text.len};
+		spar_str_addf(&v->text, "%s %s %s", spar_osint_node_name(g, e->src),
+			      spar_osint_relation_name(g, e->rel), spar_osint_node_name(g, e->dst));
+		spar_str_addc(&v->text, 0);
+	}
+}
+
 void spar_osint_views_release(struct spar_osint_views *v)
 {
 	free(v->posts);
@@ -273,6 +292,22 @@ static void add_aliases(const struct spar_osint_graph *g, int32_t user, struct s
 	spar_str_addc(out, ']');
 }
 
+/* The nodes next to one, whatever the relation and its direction. */
+static void add_neighbours(const struct spar_osint_graph *g, int32_t node, struct spar_str *out)
+{
+	int shown = 0;
+	spar_str_addc(out, '[');
+	for (int way = 0; way < 2; way++) {
+		const int32_t *at = way ? g->in_at : g->out_at, *edges = way ? g->in : g->out;
+		for (int32_t i = at[node]; i < at[node + 1] && shown < NEIGHBOURS_SHOWN; i++) {
+			const struct spar_osint_edge *e = &g->edges[edges[i]];
+			spar_str_adds(out, shown++ ? "," : "");
+			add_name(out, spar_osint_node_name(g, way ? e->src : e->dst));
+		}
+	}
+	spar_str_addc(out, ']');
+}
+
 void spar_osint_profile_json(const struct spar_osint_views *v, int32_t i, struct spar_str *out)
 {
 	static const char *const firms[] = {"Nowhere Systems", "Blank Holdings"}, *const places[] = {"Remote",
@@ -304,7 +339,10 @@ void spar_osint_profile_json(const struct spar_osint_views *v, int32_t i, struct
 	spar_str_adds(out, ",\"alias_ids\":");
 	add_aliases(g, user, out);
 	spar_str_adds(out, ",\"connections\":");
-	add_targets(g, user, "connected_to", CONNECTIONS_SHOWN, false, out);
+	if (v->plain)
+		add_neighbours(g, user, out);
+	else
+		add_targets(g, user, "connected_to", CONNECTIONS_SHOWN, false, out);
 	spar_str_adds(out, ",\"work_history\":");
 	add_targets(g, user, "works_at", INT32_MAX, true, out);
 	spar_str_addc(out, '}');

@@ -27,6 +27,7 @@ struct spar_osint_views {
 	uint32_t *red_herrings;               /* (n_red_herrings) random numbers: profiles of nobody */
 	int32_t n_posts, n_threads, n_users, n_red_herrings;
 	struct spar_str text; /* NUL-terminated */
+	bool plain;           /* of a graph that is no society: each edge is a post, each node has a profile */
 };
 
 struct spar_osint_noise {
@@ -36,6 +37,8 @@ struct spar_osint_noise {
 
 void spar_osint_views_make(struct spar_osint_views *v, const struct spar_osint_graph *g, uint64_t seed,
 			   const struct spar_osint_noise *noise);
+/*! Of any graph: a post for each edge, a profile for each node, no threads. */
+void spar_osint_views_plain(struct spar_osint_views *v, const struct spar_osint_graph *g);
 void spar_osint_views_release(struct spar_osint_views *v);
 
 /* ---- one of them as a JSON object, appended ---- */
