@@ -93,7 +93,7 @@ evaluate: $(RUN)/evaluation.json ## evaluate base, warm-started and trained mode
 	@cat $(RUN)/evaluation.txt
 $(RUN)/evaluation.json: $(RUN)/eval-base.json $(RUN)/eval-grpo.json
 	jq -s '{base: .[0].models.finetuned, sft: .[1].models.original, grpo: .[1].models.finetuned, delta_vs_sft: .[1].delta_vs_original}' $^ >$@.tmp
-	jq -r -f pipelines/evaluation.jq $@.tmp | expand -t 14 >$(RUN)/evaluation.txt
+	jq -r -f pipelines/evaluation.jq $@.tmp >$(RUN)/evaluation.txt
 	mv $@.tmp $@
 
 .PHONY: oracle sft grpo evaluate
