@@ -13,7 +13,12 @@ $(B)/parity/%: $(B)/obj/tests/parity/%.o $(B)/libspar.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-parity: all $(B)/parity/logits $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
+$(B)/parity/gradients: $(B)/obj/tests/parity/gradients.o $(B)/libspartorch.a $(B)/libspar.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
+
+parity: all $(B)/parity/logits $(B)/parity/gradients $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
+	$(VENV)/bin/python tests/parity/families.py $(B)
 
 .PHONY: parity

@@ -60,7 +60,7 @@ static int folder_open(struct folder *f, const char *dir, struct spar_err *err)
 	f->params = spar_config_params(&f->m.config, &f->n_params);
 	for (size_t i = 0; i < f->n_params; i++)
 		f->n_elements += spar_param_elements(&f->params[i]);
-	f->stored = spar_safetensors_find(f->m.weights, f->params[0].name)->dtype;
+	f->stored = spar_model_find(&f->m, &f->params[0])->dtype;
 	char *path = spar_path_join(f->m.base_dir, "tokenizer.json");
 	if (spar_file_exists(path) && (rc = spar_tokenizer_load(&f->tokenizer, f->m.base_dir, err)) == 0)
 		rc = spar_config_add_eos(&f->m.config, spar_tokenizer_eos(f->tokenizer), err);

@@ -1,6 +1,7 @@
-/* config.c - see config.h */
+/* config.c - config.json read by a table of families; see config.h */
 #include "model/config.h"
 #include "base/file.h"
+#include "model/config_read.h"
 #include "record/object.h"
 #include "record/record.h"
 #include <math.h>
@@ -8,203 +9,359 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LAYERS 4096
-#define SIZE_LIMIT (1 << 24) /* of any one size in a config: a product of two fits easily in 64 bits */
+/* ---- families ---- */
 
-/* An optional whole number in [1, SIZE_LIMIT]; `absent` 0 means it must be there. */
-static int get_size(jv obj, const char *key, size_t absent, size_t *out, struct spar_err *err)
+/* How the keys of config.json are called. */
+struct keys {
+	const char *layers, *hidden, *inner, *heads, *context, *eps, *activation;
+};
+static const struct keys usual_keys = {
+    "num_hidden_layers",       "hidden_size",  "intermediate_size", "num_attention_heads",
+    "max_position_embeddings", "rms_norm_eps", "hidden_act"};
+static const struct keys gemma_keys = {
+    "num_hidden_layers",       "hidden_size",  "intermediate_size", "num_attention_heads",
+    "max_position_embeddings", "rms_norm_eps", "hidden_activation"};
+static const struct keys gpt2_keys = {
+    "n_layer", "n_embd", "n_inner", "n_head", "n_positions", "layer_norm_epsilon", "activation_function"};
+
+/* What a family always has, and which keys tell more of it. */
+enum {
+	HAS_QKV_BIAS = 1 << 0,
+	HAS_ATTENTION_BIAS_KEY = 1 << 1, /* attention_bias: of q, k, v and o */
+	HAS_MLP_BIAS_KEY = 1 << 2,
+	HAS_QK_NORM = 1 << 3,
+	HAS_POST_NORMS = 1 << 4,
+	HAS_EMBEDDING_SCALE = 1 << 5, /* sqrt(hidden size) */
+	HAS_TIED_HEAD = 1 << 6,       /* if tie_word_embeddings is absent */
+	HAS_CAPS = 1 << 7,            /* Gemma 2's, if absent; 3's keys, off if absent */
+	HAS_CAP_KEYS = 1 << 8,
+	IS_GPT2 = 1 << 9,
+};
+/* Which layers are windowed, unless layer_types lists them. */
+enum windowed {
+	WINDOWED_NONE,
+	WINDOWED_ALL,
+	WINDOWED_LAST,     /* if use_sliding_window: those from max_window_layers on */
+	WINDOWED_UNTURNED, /* if use_sliding_window: those without rotary positions */
+	WINDOWED_PATTERN,  /* all but every n-th */
+};
+
+static const struct family {
+	const char *model_type;
+	const struct keys *keys;
+	enum spar_norm norm;
+	const char *activation; /* what is absent means the architecture's default, here and below */
+	double theta, local_theta;
+	size_t context, head_dim; /* head_dim 0: hidden size / heads */
+	enum windowed windowed;
+	size_t window, pattern;
+	unsigned has;
+} families[] = {
+    {"llama", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 2048, 0, WINDOWED_NONE, 0, 0,
+     HAS_ATTENTION_BIAS_KEY | HAS_MLP_BIAS_KEY},
+    {"mistral", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 131072, 0, WINDOWED_ALL, 4096, 0, 0},
+    {"qwen2", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 32768, 0, WINDOWED_LAST, 4096, 0, HAS_QKV_BIAS},
+    {"qwen3", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 32768, 128, WINDOWED_LAST, 4096, 0,
+     HAS_ATTENTION_BIAS_KEY | HAS_QK_NORM},
+    {"smollm3", &usual_keys, SPAR_NORM_RMS, "silu", 2e6, 0, 32768, 0, WINDOWED_UNTURNED, 0, 4,
+     HAS_ATTENTION_BIAS_KEY | HAS_MLP_BIAS_KEY | HAS_TIED_HEAD},
+    {"gemma", &usual_keys, SPAR_NORM_RMS_PLUS_ONE, "gelu_pytorch_tanh", 1e4, 0, 8192, 256, WINDOWED_NONE, 0, 0,
+     HAS_ATTENTION_BIAS_KEY | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD},
+    {"gemma2", &gemma_keys, SPAR_NORM_RMS_PLUS_ONE, "gelu_pytorch_tanh", 1e4, 0, 8192, 256, WINDOWED_PATTERN, 4096, 2,
+     HAS_ATTENTION_BIAS_KEY | HAS_POST_NORMS | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD | HAS_CAPS | HAS_CAP_KEYS},
+    {"gemma3_text", &gemma_keys, SPAR_NORM_RMS_PLUS_ONE, "gelu_pytorch_tanh", 1e6, 1e4, 131072, 256, WINDOWED_PATTERN,
+     4096, 6,
+     HAS_ATTENTION_BIAS_KEY | HAS_QK_NORM | HAS_POST_NORMS | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD | HAS_CAP_KEYS},
+    {"gpt2", &gpt2_keys, SPAR_NORM_LAYER, "gelu_new", 0, 0, 1024, 0, WINDOWED_NONE, 0, 0,
+     HAS_QKV_BIAS | HAS_TIED_HEAD | IS_GPT2},
+};
+#define N_FAMILIES (sizeof families / sizeof *families)
+
+/* Keys that do not change what a model computes, or that are read elsewhere. Dropout rates are of the training that made
+ * the model. */
+static const char *const harmless[] = {"architectures",
+				       "transformers_version",
+				       "torch_dtype",
+				       "dtype",
+				       "use_cache",
+				       "_name_or_path",
+				       "name_or_path",
+				       "model_name",
+				       "auto_map",
+				       "tokenizer_class",
+				       "bos_token_id",
+				       "eos_token_id",
+				       "pad_token_id",
+				       "unk_token_id",
+				       "sep_token_id",
+				       "decoder_start_token_id",
+				       "attention_dropout",
+				       "attn_pdrop",
+				       "embd_pdrop",
+				       "resid_pdrop",
+				       "hidden_dropout",
+				       "summary_*",
+				       "pretraining_tp",
+				       "task_specific_params",
+				       "problem_type",
+				       "id2label",
+				       "label2id",
+				       "gradient_checkpointing",
+				       "return_dict",
+				       "output_attentions",
+				       "output_hidden_states",
+				       "chunk_size_feed_forward",
+				       "n_ctx",
+				       "attn_implementation",
+				       "_attn_implementation*",
+				       "cache_implementation",
+				       "is_llama_config",
+				       "transformers.js_config",
+				       "unsloth*",
+				       "reorder_and_upcast_attn",
+				       "hidden_activation", /* of a first Gemma, whose hidden_act counts */
+				       NULL};
+
+static int unknown_family(const char *type, struct spar_err *err)
 {
-	int64_t v;
-	if (absent && !spar_has(obj, key)) {
-		*out = absent;
-		return 0;
-	}
-	int rc = spar_get_i64(obj, "", key, &v, err);
-	if (rc < 0)
-		return rc;
-	if (v < 1 || v > SIZE_LIMIT)
-		return spar_fail(err, SPAR_INPUT, ".%s: %lld is not in [1, %d]", key, (long long)v, SIZE_LIMIT);
-	*out = (size_t)v;
-	return 0;
+	char list[200] = "";
+	for (size_t i = 0, n = 0; i < N_FAMILIES && n < sizeof list; i++)
+		n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", families[i].model_type);
+	return spar_fail(err, SPAR_INPUT, ".model_type: '%.40s' is not supported (%s are)", type, list);
 }
 
-static int get_positive(jv obj, const char *path, const char *key, double absent, double *out, struct spar_err *err)
-{
-	*out = absent;
-	if (!spar_has(obj, key))
-		return 0;
-	int rc = spar_get_double(obj, path, key, out, err);
-	if (rc == 0 && !(*out > 0))
-		rc = spar_fail(err, SPAR_INPUT, ".%s: %g is not positive", key, *out);
-	return rc;
-}
+/* ---- sizes ---- */
 
-static int get_flag(jv obj, const char *key, bool absent, bool *out, struct spar_err *err)
-{
-	*out = absent;
-	return spar_has(obj, key) ? spar_get_bool(obj, "", key, out, err) : 0;
-}
-
-/* A string that must have one value; absent counts as that value. */
-static int need_str(jv obj, const char *path, const char *key, const char *want, struct spar_err *err)
-{
-	const char *s;
-	size_t len;
-	if (!spar_has(obj, key))
-		return 0;
-	int rc = spar_get_str(obj, path, key, &s, &len, err);
-	if (rc == 0 && strcmp(s, want) != 0)
-		rc = spar_fail(err, SPAR_INPUT, "%s%s.%s: '%.40s' is not supported (only '%s' is)", *path ? "." : "",
-			       path, key, s, want);
-	return rc;
-}
-
-/* Rotary positions stand as rope_theta with rope_scaling, or (newer files) together in rope_parameters. */
-static int read_rope(struct spar_config *c, jv obj, struct spar_err *err)
-{
-	static const char *const places[] = {"rope_scaling", "rope_parameters"};
-	int rc = get_positive(obj, "", "rope_theta", 10000, &c->rope_theta, err);
-	for (size_t i = 0; i < 2 && rc == 0; i++) {
-		jv rope;
-		if (!spar_has(obj, places[i]))
-			continue;
-		if ((rc = spar_get_kind(obj, "", places[i], JV_KIND_OBJECT, &rope, err)) < 0)
-			break;
-		if ((rc = need_str(rope, places[i], "type", "default", err)) == 0 &&
-		    (rc = need_str(rope, places[i], "rope_type", "default", err)) == 0)
-			rc = get_positive(rope, places[i], "rope_theta", c->rope_theta, &c->rope_theta, err);
-		jv_free(rope);
-	}
-	return rc;
-}
-
-static int read_shape(struct spar_config *c, jv obj, struct spar_err *err)
+static int read_heads(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
 {
 	int rc;
-	if ((rc = get_size(obj, "num_hidden_layers", 0, &c->n_layers, err)) < 0 ||
-	    (rc = get_size(obj, "hidden_size", 0, &c->hidden_size, err)) < 0 ||
-	    (rc = get_size(obj, "intermediate_size", 0, &c->intermediate_size, err)) < 0 ||
-	    (rc = get_size(obj, "vocab_size", 0, &c->vocab_size, err)) < 0 ||
-	    (rc = get_size(obj, "num_attention_heads", 0, &c->n_heads, err)) < 0 ||
-	    (rc = get_size(obj, "num_key_value_heads", c->n_heads, &c->n_kv_heads, err)) < 0 ||
-	    (rc = get_size(obj, "max_position_embeddings", 2048, &c->max_position, err)) < 0)
+	if ((rc = spar_reading_size(r, f->keys->heads, 0, &c->n_heads, err)) < 0)
 		return rc;
-	if (c->n_layers > MAX_LAYERS)
-		return spar_fail(err, SPAR_INPUT, ".num_hidden_layers: %zu is more than %d", c->n_layers, MAX_LAYERS);
-	if (!spar_has(obj, "head_dim") && c->hidden_size % c->n_heads)
-		return spar_fail(err, SPAR_INPUT, ".hidden_size: %zu is not a multiple of .num_attention_heads, %zu",
-				 c->hidden_size, c->n_heads);
-	if ((rc = get_size(obj, "head_dim", c->hidden_size / c->n_heads ? c->hidden_size / c->n_heads : 1, &c->head_dim,
-			   err)) < 0)
+	c->n_kv_heads = c->n_heads;
+	c->head_dim = f->head_dim ? f->head_dim : c->hidden_size / c->n_heads;
+	if (!f->head_dim && !spar_has(r->obj, "head_dim") && c->hidden_size % c->n_heads)
+		return spar_reading_fail(r, f->keys->hidden, err, "%zu is not a multiple of .%s, %zu", c->hidden_size,
+					 f->keys->heads, c->n_heads);
+	if (f->has & IS_GPT2)
+		return 0;
+	if ((rc = spar_reading_size(r, "num_key_value_heads", c->n_heads, &c->n_kv_heads, err)) < 0 ||
+	    (rc = spar_reading_size(r, "head_dim", c->head_dim ? c->head_dim : 1, &c->head_dim, err)) < 0)
 		return rc;
 	if (c->n_heads % c->n_kv_heads)
-		return spar_fail(err, SPAR_INPUT,
-				 ".num_attention_heads: %zu is not a multiple of .num_key_value_heads, %zu", c->n_heads,
-				 c->n_kv_heads);
+		return spar_reading_fail(r, f->keys->heads, err, "%zu is not a multiple of .num_key_value_heads, %zu",
+					 c->n_heads, c->n_kv_heads);
 	if (c->head_dim % 2)
-		return spar_fail(err, SPAR_INPUT, ".head_dim: %zu is odd: rotary positions need pairs", c->head_dim);
+		return spar_reading_fail(r, "head_dim", err, "%zu is odd: rotary positions need pairs", c->head_dim);
 	return 0;
 }
+
+static int read_sizes(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
+{
+	const struct keys *k = f->keys;
+	int rc;
+	if ((rc = spar_reading_size(r, k->layers, 0, &c->n_layers, err)) < 0 ||
+	    (rc = spar_reading_size(r, k->hidden, 0, &c->hidden_size, err)) < 0 ||
+	    (rc = spar_reading_size(r, k->inner, f->has & IS_GPT2 ? 4 * c->hidden_size : 0, &c->intermediate_size,
+				    err)) < 0 ||
+	    (rc = spar_reading_size(r, "vocab_size", 0, &c->vocab_size, err)) < 0 ||
+	    (rc = spar_reading_size(r, k->context, f->context, &c->max_position, err)) < 0)
+		return rc;
+	if (c->n_layers > SPAR_MAX_LAYERS)
+		return spar_reading_fail(r, k->layers, err, "%zu is more than %d", c->n_layers, SPAR_MAX_LAYERS);
+	return read_heads(c, f, r, err);
+}
+
+/* ---- what is in a layer ---- */
+
+static int read_activation(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
+{
+	static const struct {
+		const char *name;
+		enum spar_activation activation;
+	} names[] = {{"silu", SPAR_ACTIVATION_SILU},
+		     {"swish", SPAR_ACTIVATION_SILU},
+		     {"gelu_new", SPAR_ACTIVATION_GELU_TANH},
+		     {"gelu_pytorch_tanh", SPAR_ACTIVATION_GELU_TANH}};
+	const char *name;
+	int rc = spar_reading_str(r, f->keys->activation, f->activation, &name, err);
+	if (rc < 0)
+		return rc;
+	if (!strcmp(f->model_type, "gemma") && !strcmp(name, "gelu"))
+		name = f->activation; /* old files of the first Gemma say so and mean this */
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i].name)) {
+			c->activation = names[i].activation;
+			return 0;
+		}
+	return spar_reading_fail(r, f->keys->activation, err,
+				 "'%.40s' is not supported (silu, gelu_new and gelu_pytorch_tanh are)", name);
+}
+
+static int read_parts(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
+{
+	bool bias = false;
+	double eps;
+	int rc;
+	c->norm = f->norm;
+	c->qk_norm = f->has & HAS_QK_NORM;
+	c->post_norms = f->has & HAS_POST_NORMS;
+	c->embedding_scale = f->has & HAS_EMBEDDING_SCALE ? sqrt((double)c->hidden_size) : 0;
+	if ((rc = read_activation(c, f, r, err)) < 0 ||
+	    (rc = spar_reading_positive(r, f->keys->eps, f->has & IS_GPT2 ? 1e-5 : 1e-6, &eps, err)) < 0 ||
+	    (rc = spar_reading_positive(r, "initializer_range", 0.02, &c->initializer_range, err)) < 0 ||
+	    (rc = spar_reading_flag(r, "tie_word_embeddings", f->has & HAS_TIED_HEAD, &c->tie_word_embeddings, err)) <
+		0 ||
+	    (f->has & HAS_ATTENTION_BIAS_KEY && (rc = spar_reading_flag(r, "attention_bias", false, &bias, err)) < 0) ||
+	    (f->has & HAS_MLP_BIAS_KEY && (rc = spar_reading_flag(r, "mlp_bias", false, &c->mlp_bias, err)) < 0))
+		return rc;
+	c->norm_eps = (float)eps;
+	c->qkv_bias = bias || f->has & HAS_QKV_BIAS;
+	c->o_bias = bias;
+	if (!(f->has & HAS_CAP_KEYS))
+		return 0;
+	if ((rc = spar_reading_positive(r, "query_pre_attn_scalar", 256, &c->query_scalar, err)) < 0 ||
+	    (rc = spar_reading_positive_or_none(r, "attn_logit_softcapping", f->has & HAS_CAPS ? 50 : 0,
+						&c->attention_cap, err)) < 0)
+		return rc;
+	return spar_reading_positive_or_none(r, "final_logit_softcapping", f->has & HAS_CAPS ? 30 : 0, &c->logit_cap,
+					     err);
+}
+
+static int read_gpt2(struct spar_config *c, struct spar_reading *r, struct spar_err *err)
+{
+	bool scaled;
+	int rc = spar_reading_flag(r, "scale_attn_weights", true, &scaled, err);
+	if (rc < 0)
+		return rc;
+	c->naming = SPAR_NAMING_GPT2;
+	c->plain_mlp = c->o_bias = c->mlp_bias = c->learned_positions = true;
+	c->query_scalar = scaled ? 0 : 1;
+	for (size_t i = 0; i < c->n_layers; i++)
+		c->layers[i].rope = -1;
+	return 0;
+}
+
+/* ---- what differs between layers ---- */
+
+/* An array with an entry for each layer at least. *out is a NEW reference. */
+static int get_list(const struct spar_config *c, struct spar_reading *r, const char *key, jv *out, struct spar_err *err)
+{
+	int rc = spar_get_kind(r->obj, "", key, JV_KIND_ARRAY, out, err);
+	if (rc == 0 && (size_t)jv_array_length(jv_copy(*out)) < c->n_layers) {
+		jv_free(*out);
+		rc = spar_reading_fail(r, key, err, "fewer entries than layers");
+	}
+	return rc;
+}
+
+/* SmolLM3: every n-th layer turns nothing, or those with a 0 in the list. */
+static int read_unturned(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
+{
+	size_t interval;
+	jv list;
+	int rc = spar_reading_size(r, "no_rope_layer_interval", f->pattern, &interval, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < c->n_layers; i++)
+		c->layers[i].rope = (i + 1) % interval ? 0 : -1;
+	if (!spar_reading_has(r, "no_rope_layers"))
+		return 0;
+	if ((rc = get_list(c, r, "no_rope_layers", &list, err)) < 0)
+		return rc;
+	for (size_t i = 0; i < c->n_layers && rc == 0; i++) {
+		jv v = jv_array_get(jv_copy(list), (int)i);
+		double turns = jv_get_kind(v) == JV_KIND_NUMBER ? jv_number_value(v) : -1;
+		if (turns != 0 && turns != 1)
+			rc = spar_reading_fail(r, "no_rope_layers", err, "entry %zu is neither 0 nor 1", i);
+		c->layers[i].rope = turns == 1 ? 0 : -1;
+		jv_free(v);
+	}
+	jv_free(list);
+	return rc;
+}
+
+static int read_layer_types(struct spar_config *c, struct spar_reading *r, struct spar_err *err)
+{
+	jv list;
+	int rc = get_list(c, r, "layer_types", &list, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < c->n_layers && rc == 0; i++) {
+		jv v = jv_array_get(jv_copy(list), (int)i);
+		const char *type = jv_get_kind(v) == JV_KIND_STRING ? jv_string_value(v) : "?";
+		c->layers[i].windowed = !strcmp(type, "sliding_attention");
+		if (!c->layers[i].windowed && strcmp(type, "full_attention") != 0)
+			rc = spar_reading_fail(r, "layer_types", err, "'%.40s' is not supported", type);
+		else if (c->layers[i].windowed && !c->window)
+			rc = spar_reading_fail(r, "layer_types", err, "'%s' without a .sliding_window", type);
+		jv_free(v);
+	}
+	jv_free(list);
+	return rc;
+}
+
+static int read_windows(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
+{
+	bool use = true;
+	size_t first = 0, pattern = f->pattern;
+	int rc;
+	if ((rc = spar_reading_size_or_none(r, "sliding_window", f->window, &c->window, err)) < 0)
+		return rc;
+	if (f->windowed == WINDOWED_LAST || f->windowed == WINDOWED_UNTURNED) {
+		if ((rc = spar_reading_flag(r, "use_sliding_window", false, &use, err)) < 0)
+			return rc;
+		c->window = use ? c->window : 0;
+	}
+	if (f->windowed == WINDOWED_LAST && (rc = spar_reading_size(r, "max_window_layers", 28, &first, err)) < 0)
+		return rc;
+	if (f->windowed == WINDOWED_PATTERN && f->local_theta > 0 &&
+	    ((rc = spar_reading_size(r, "_sliding_window_pattern", pattern, &pattern, err)) < 0 ||
+	     (rc = spar_reading_size(r, "sliding_window_pattern", pattern, &pattern, err)) < 0))
+		return rc;
+	if (f->windowed != WINDOWED_ALL && spar_reading_has(r, "layer_types"))
+		return read_layer_types(c, r, err);
+	for (size_t i = 0; i < c->n_layers && c->window; i++)
+		c->layers[i].windowed = f->windowed == WINDOWED_UNTURNED  ? c->layers[i].rope < 0
+					: f->windowed == WINDOWED_PATTERN ? (i + 1) % pattern != 0
+									  : i >= first;
+	return 0;
+}
+
+static int read_layers(struct spar_config *c, const struct family *f, struct spar_reading *r, struct spar_err *err)
+{
+	int rc = 0;
+	if (f->has & IS_GPT2)
+		return read_gpt2(c, r, err);
+	if ((rc = spar_config_read_ropes(c, r, f->theta, f->local_theta, err)) < 0 ||
+	    (f->windowed == WINDOWED_UNTURNED && (rc = read_unturned(c, f, r, err)) < 0) ||
+	    (f->windowed != WINDOWED_NONE && (rc = read_windows(c, f, r, err)) < 0))
+		return rc;
+	for (size_t i = 0; i < c->n_layers && f->local_theta > 0; i++)
+		c->layers[i].rope = c->layers[i].windowed;
+	return 0;
+}
+
+/* ---- the whole ---- */
 
 static int read_config(struct spar_config *c, jv obj, struct spar_err *err)
 {
+	struct spar_reading r = {.obj = obj, .path = ""};
+	const struct family *f = families;
 	const char *type;
-	size_t len;
-	int rc = spar_get_str(obj, "", "model_type", &type, &len, err);
+	int rc = spar_reading_str(&r, "model_type", "", &type, err);
 	if (rc < 0)
 		return rc;
-	if (strcmp(type, "llama") != 0)
-		return spar_fail(err, SPAR_INPUT, ".model_type: '%.40s' is not supported (only 'llama' is)", type);
+	while (f < families + N_FAMILIES && strcmp(type, f->model_type) != 0)
+		f++;
+	if (f == families + N_FAMILIES)
+		return unknown_family(type, err);
 	snprintf(c->model_type, sizeof c->model_type, "%s", type);
-	if (spar_has(obj, "quantization_config"))
+	if (spar_reading_has(&r, "quantization_config"))
 		return spar_fail(err, SPAR_INPUT, ".quantization_config: quantized weights are not supported");
-	double eps;
-	if ((rc = read_shape(c, obj, err)) < 0 || (rc = need_str(obj, "", "hidden_act", "silu", err)) < 0 ||
-	    (rc = read_rope(c, obj, err)) < 0 || (rc = get_positive(obj, "", "rms_norm_eps", 1e-6, &eps, err)) < 0 ||
-	    (rc = get_positive(obj, "", "initializer_range", 0.02, &c->initializer_range, err)) < 0 ||
-	    (rc = get_flag(obj, "tie_word_embeddings", false, &c->tie_word_embeddings, err)) < 0 ||
-	    (rc = get_flag(obj, "attention_bias", false, &c->attention_bias, err)) < 0 ||
-	    (rc = get_flag(obj, "mlp_bias", false, &c->mlp_bias, err)) < 0)
+	if ((rc = read_sizes(c, f, &r, err)) < 0 || (rc = read_parts(c, f, &r, err)) < 0 ||
+	    (rc = read_layers(c, f, &r, err)) < 0)
 		return rc;
-	if (c->attention_bias || c->mlp_bias)
-		return spar_fail(err, SPAR_INPUT, ".%s: true is not supported",
-				 c->attention_bias ? "attention_bias" : "mlp_bias");
-	c->rms_norm_eps = (float)eps;
-	return 0;
-}
-
-/* ---- end tokens ---- */
-
-static int add_end(struct spar_config *c, double id, const char *key, struct spar_err *err)
-{
-	if (!(id >= 0 && id < (double)c->vocab_size) || id != (double)(int32_t)id)
-		return spar_fail(err, SPAR_INPUT, ".%s: %.17g is no token of a vocabulary of %zu", key, id,
-				 c->vocab_size);
-	if (spar_config_is_end(c, (int32_t)id))
-		return 0;
-	if (c->n_end == SPAR_MAX_END)
-		return spar_fail(err, SPAR_INPUT, ".%s: more than %d end tokens", key, SPAR_MAX_END);
-	c->end_ids[c->n_end++] = (int32_t)id;
-	return 0;
-}
-
-/* `eos_token_id` is one id or a list. */
-static int add_ends(struct spar_config *c, jv obj, struct spar_err *err)
-{
-	static const char key[] = "eos_token_id";
-	if (!spar_has(obj, key))
-		return 0;
-	jv v = jv_object_get(jv_copy(obj), jv_string(key));
-	int rc = 0;
-	if (jv_get_kind(v) == JV_KIND_NUMBER)
-		rc = add_end(c, jv_number_value(v), key, err);
-	else if (jv_get_kind(v) == JV_KIND_ARRAY)
-		jv_array_foreach(v, i, item)
-		{
-			if (rc == 0 && jv_get_kind(item) != JV_KIND_NUMBER)
-				rc = spar_fail(err, SPAR_INPUT, ".%s[%d]: expected number, got %s", key, i,
-					       spar_kind_name(item));
-			else if (rc == 0)
-				rc = add_end(c, jv_number_value(item), key, err);
-			jv_free(item);
-		}
-	else
-		rc = spar_fail(err, SPAR_INPUT, ".%s: expected number or array, got %s", key, spar_kind_name(v));
-	jv_free(v);
-	return rc;
-}
-
-int spar_config_add_eos(struct spar_config *c, int32_t id, struct spar_err *err)
-{
-	struct spar_config without = *c;
-	if (id < 0)
-		return 0;
-	c->n_end = 0;
-	int rc = add_end(c, id, "eos_token", err);
-	for (size_t i = 0; rc == 0 && i < without.n_end; i++)
-		rc = add_end(c, without.end_ids[i], "eos_token", err);
-	if (rc == 0)
-		c->eos = id;
-	return rc;
-}
-
-/* ---- files ---- */
-
-static int at_path(struct spar_err *err, const char *path, int rc)
-{
-	return rc < 0 ? spar_fail_at(err, "%s", path) : rc;
-}
-
-static int load_generation_config(struct spar_config *c, const char *dir, struct spar_err *err)
-{
-	char *path = spar_path_join(dir, "generation_config.json");
-	jv obj = jv_invalid();
-	int rc = 0;
-	if (spar_file_exists(path) && (rc = spar_object_read(path, &obj, err)) == 0)
-		rc = at_path(err, path, add_ends(c, obj, err));
-	jv_free(obj);
-	free(path);
-	return rc;
+	return spar_reading_end(&r, harmless, err);
 }
 
 int spar_config_load(struct spar_config *c, const char *dir, struct spar_err *err)
@@ -213,73 +370,16 @@ int spar_config_load(struct spar_config *c, const char *dir, struct spar_err *er
 	char *path = spar_path_join(dir, "config.json");
 	jv obj = jv_invalid();
 	int rc = spar_object_read(path, &obj, err);
-	if (rc < 0)
-		goto out;
-	if ((rc = at_path(err, path, read_config(c, obj, err))) < 0 || (rc = load_generation_config(c, dir, err)) < 0 ||
-	    (rc = at_path(err, path, add_ends(c, obj, err))) < 0)
-		goto out;
-	if (c->eos < 0 && c->n_end)
-		c->eos = c->end_ids[0];
-out:
+	if (rc == 0 && (rc = read_config(c, obj, err)) < 0)
+		spar_fail_at(err, "%s", path);
+	if (rc == 0)
+		rc = spar_config_load_ends(c, dir, obj, err);
 	jv_free(obj);
 	free(path);
 	return rc;
 }
 
-bool spar_config_is_end(const struct spar_config *c, int32_t id)
+double spar_config_score_scale(const struct spar_config *c)
 {
-	for (size_t i = 0; i < c->n_end; i++)
-		if (c->end_ids[i] == id)
-			return true;
-	return false;
-}
-
-void spar_config_rotary(const struct spar_config *c, size_t first, size_t end, float *cosines, float *sines)
-{
-	size_t half = c->head_dim / 2;
-	for (size_t i = 0; i < half; i++) {
-		float frequency = 1 / (float)pow(c->rope_theta, 2.0 * (double)i / (double)c->head_dim);
-		for (size_t pos = first; pos < end; pos++) {
-			float angle = (float)pos * frequency;
-			cosines[(pos - first) * half + i] = cosf(angle);
-			sines[(pos - first) * half + i] = sinf(angle);
-		}
-	}
-}
-
-/* ---- the weights ---- */
-
-static void add_param(struct spar_param **p, enum spar_param_kind kind, int layer, const char *name, size_t rows,
-		      size_t cols)
-{
-	**p = (struct spar_param){.kind = kind, .rows = rows, .cols = cols, .layer = layer};
-	if (layer < 0)
-		snprintf((*p)->name, sizeof(*p)->name, "%s.weight", name);
-	else
-		snprintf((*p)->name, sizeof(*p)->name, "model.layers.%d.%s.weight", layer, name);
-	++*p;
-}
-
-struct spar_param *spar_config_params(const struct spar_config *c, size_t *n)
-{
-	size_t hidden = c->hidden_size, inner = c->intermediate_size;
-	size_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
-	struct spar_param *params = spar_calloc(3 + 9 * c->n_layers, sizeof *params), *p = params;
-	add_param(&p, SPAR_PARAM_EMBED, -1, "model.embed_tokens", c->vocab_size, hidden);
-	for (int i = 0; i < (int)c->n_layers; i++) {
-		add_param(&p, SPAR_PARAM_LINEAR, i, "self_attn.q_proj", q, hidden);
-		add_param(&p, SPAR_PARAM_LINEAR, i, "self_attn.k_proj", kv, hidden);
-		add_param(&p, SPAR_PARAM_LINEAR, i, "self_attn.v_proj", kv, hidden);
-		add_param(&p, SPAR_PARAM_LINEAR, i, "self_attn.o_proj", hidden, q);
-		add_param(&p, SPAR_PARAM_LINEAR, i, "mlp.gate_proj", inner, hidden);
-		add_param(&p, SPAR_PARAM_LINEAR, i, "mlp.up_proj", inner, hidden);
-		add_param(&p, SPAR_PARAM_LINEAR, i, "mlp.down_proj", hidden, inner);
-		add_param(&p, SPAR_PARAM_NORM, i, "input_layernorm", hidden, 0);
-		add_param(&p, SPAR_PARAM_NORM, i, "post_attention_layernorm", hidden, 0);
-	}
-	add_param(&p, SPAR_PARAM_NORM, -1, "model.norm", hidden, 0);
-	if (!c->tie_word_embeddings)
-		add_param(&p, SPAR_PARAM_HEAD, -1, "lm_head", c->vocab_size, hidden);
-	*n = (size_t)(p - params);
-	return params;
+	return 1 / sqrt(c->query_scalar > 0 ? c->query_scalar : (double)c->head_dim);
 }

@@ -101,10 +101,10 @@ void spar_engine_free(struct spar_engine *e)
 int spar_engine_reload(struct spar_engine *e, const struct spar_model *m, struct spar_err *err)
 {
 	const struct spar_config *a = &e->config, *b = &m->config;
-	if (a->n_layers != b->n_layers || a->hidden_size != b->hidden_size ||
-	    a->intermediate_size != b->intermediate_size || a->vocab_size != b->vocab_size ||
-	    a->n_heads != b->n_heads || a->n_kv_heads != b->n_kv_heads || a->head_dim != b->head_dim ||
-	    a->tie_word_embeddings != b->tie_word_embeddings)
+	if (strcmp(a->model_type, b->model_type) != 0 || a->n_layers != b->n_layers ||
+	    a->hidden_size != b->hidden_size || a->intermediate_size != b->intermediate_size ||
+	    a->vocab_size != b->vocab_size || a->n_heads != b->n_heads || a->n_kv_heads != b->n_kv_heads ||
+	    a->head_dim != b->head_dim || a->tie_word_embeddings != b->tie_word_embeddings)
 		return spar_fail(err, SPAR_INPUT, "%s: the new weights have another shape", m->dir);
 	if (e->tree.cursors.next != &e->tree.cursors)
 		return spar_fail(err, SPAR_FAIL, "%s: weights cannot change while sequences are alive", m->dir);

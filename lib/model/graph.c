@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* y = x w^T + bias (+ scale * dropout(x) a^T b^T) */
-struct linear {
+/* A weight with what belongs to it: y = x w^T + bias (+ scale * dropout(x) a^T b^T), a norm, or a table. */
+struct module {
 	struct spar_tensor *w, *bias, *a, *b; /* bias, a, b: may be NULL */
 };
 
+/* Parts that a family has not are empty. */
 struct layer {
-	struct spar_tensor *attention_norm, *mlp_norm;
-	struct linear q, k, v, o, gate, up, down;
+	struct module part[SPAR_N_PARTS];
 };
 
 struct trained {
@@ -37,7 +37,7 @@ struct spar_graph {
 	struct spar_scope *own; /* weights and moments */
 	struct spar_param *params;
 	size_t n_params;
-	struct spar_tensor *embed, *norm, *head;
+	struct layer outside; /* embedding, last norm, head */
 	struct layer *layers;
 	struct trained *trained;
 	size_t n_trained;
@@ -52,56 +52,15 @@ struct spar_graph {
 
 /* ---- weights ---- */
 
-/* Where a parameter of a layer lives: its module's name and its place in struct layer. */
-static const struct {
-	const char *module;
-	size_t offset;
-} homes[] = {
-    {"input_layernorm", offsetof(struct layer, attention_norm)},
-    {"post_attention_layernorm", offsetof(struct layer, mlp_norm)},
-    {"self_attn.q_proj", offsetof(struct layer, q)},
-    {"self_attn.k_proj", offsetof(struct layer, k)},
-    {"self_attn.v_proj", offsetof(struct layer, v)},
-    {"self_attn.o_proj", offsetof(struct layer, o)},
-    {"mlp.gate_proj", offsetof(struct layer, gate)},
-    {"mlp.up_proj", offsetof(struct layer, up)},
-    {"mlp.down_proj", offsetof(struct layer, down)},
-};
-
-/* Length of the module's name in a parameter's: all before ".weight" or ".bias". */
-static size_t module_length(const char *name)
+static struct module *home(struct spar_graph *g, const struct spar_param *p)
 {
-	const char *dot = strrchr(name, '.');
-	return dot ? (size_t)(dot - name) : strlen(name);
-}
-
-static void *home(struct spar_graph *g, const struct spar_param *p)
-{
-	size_t n = module_length(p->name);
-	for (size_t i = 0; p->layer >= 0 && i < sizeof homes / sizeof *homes; i++) {
-		size_t m = strlen(homes[i].module);
-		if (n > m && p->name[n - m - 1] == '.' && strncmp(p->name + n - m, homes[i].module, m) == 0)
-			return (char *)&g->layers[p->layer] + homes[i].offset;
-	}
-	return NULL;
+	return &(p->layer >= 0 ? &g->layers[p->layer] : &g->outside)->part[p->part];
 }
 
 static struct spar_tensor **slot(struct spar_graph *g, const struct spar_param *p)
 {
-	void *at = home(g, p);
-	switch (p->kind) {
-	case SPAR_PARAM_EMBED:
-		return &g->embed;
-	case SPAR_PARAM_HEAD:
-		return &g->head;
-	case SPAR_PARAM_NORM:
-		return p->layer < 0 ? &g->norm : at;
-	case SPAR_PARAM_LINEAR:
-		return at ? &((struct linear *)at)->w : NULL;
-	case SPAR_PARAM_BIAS:
-		return at ? &((struct linear *)at)->bias : NULL;
-	}
-	return NULL;
+	struct module *m = home(g, p);
+	return p->kind == SPAR_PARAM_BIAS ? &m->bias : &m->w;
 }
 
 /* From here on w is trained: it gathers a gradient and has moments. */
@@ -118,11 +77,8 @@ static void train(struct spar_graph *g, struct spar_tensor *w, bool decays, cons
 }
 
 /* A parameter of the model, `values` in float32. A frozen matrix is kept in the type of the products only. */
-static int place(struct spar_graph *g, const struct spar_param *p, const float *values, struct spar_err *err)
+static void place(struct spar_graph *g, const struct spar_param *p, const float *values)
 {
-	struct spar_tensor **at = slot(g, p);
-	if (!at)
-		return spar_fail(err, SPAR_INPUT, "%s: the training graph has no place for this weight", p->name);
 	size_t shape[] = {p->rows, p->cols};
 	struct spar_tensor *w = spar_tensor_from_f32(g->own, values, p->cols ? 2 : 1, shape);
 	if (!g->frozen && !g->lora) {
@@ -132,15 +88,14 @@ static int place(struct spar_graph *g, const struct spar_param *p, const float *
 		w = spar_tensor_to(g->own, whole, g->type);
 		spar_tensor_drop(whole);
 	}
-	*at = w;
-	return 0;
+	*slot(g, p) = w;
 }
 
 /* ---- LoRA ---- */
 
 static bool has_adapter(const struct spar_graph *g, const struct spar_param *p)
 {
-	return g->lora && p->kind == SPAR_PARAM_LINEAR && p->layer >= 0 && spar_lora_hits(g->lora, p->name);
+	return g->lora && p->kind == SPAR_PARAM_LINEAR && spar_lora_hits(g->lora, p);
 }
 
 /* An adapter on an adapter goes on with what is there; targets that name nothing give way to all linear layers. */
@@ -160,7 +115,7 @@ static void choose_lora(struct spar_graph *g, const struct spar_graph_opt *opt)
 static void draw_a(const struct spar_graph *g, const struct spar_param *p, float *a, size_t n)
 {
 	struct spar_rng rng;
-	spar_rng_init(&rng, g->seed, p->name, module_length(p->name));
+	spar_rng_init(&rng, g->seed, p->name, spar_param_module_length(p));
 	for (size_t i = 0; i < n; i++)
 		a[i] = (float)((2 * spar_rng_uniform(&rng, (uint32_t)i, 0, 0, 0) - 1) / sqrt((double)p->cols));
 }
@@ -169,7 +124,8 @@ static int stored_factor(const struct spar_graph *g, const struct spar_param *p,
 			 struct spar_err *err)
 {
 	char name[160];
-	snprintf(name, sizeof name, "base_model.model.%.*s.%s.weight", (int)module_length(p->name), p->name, which);
+	snprintf(name, sizeof name, "base_model.model.%.*s.%s.weight", (int)spar_param_module_length(p), p->name,
+		 which);
 	const struct spar_tensor_view *view = spar_safetensors_find(g->model->adapter, name);
 	if (!view)
 		return spar_fail(err, SPAR_INPUT, "%s: the adapter has no %s", g->model->dir, name);
@@ -178,8 +134,9 @@ static int stored_factor(const struct spar_graph *g, const struct spar_param *p,
 
 static int add_adapter(struct spar_graph *g, const struct spar_param *p, struct spar_err *err)
 {
-	struct linear *l = home(g, p);
-	size_t r = (size_t)g->lora->r, a_shape[] = {r, p->cols}, b_shape[] = {p->rows, r}, n = module_length(p->name);
+	struct module *l = home(g, p);
+	size_t r = (size_t)g->lora->r, a_shape[] = {r, p->cols}, b_shape[] = {p->rows, r},
+	       n = spar_param_module_length(p);
 	float *a = spar_calloc(r * p->cols, sizeof *a), *b = spar_calloc(p->rows * r, sizeof *b);
 	int rc = 0;
 	if (!g->model->has_adapter)
@@ -209,7 +166,7 @@ static int load_weights(struct spar_graph *g, struct spar_err *err)
 			return spar_fail(err, SPAR_FAIL, "%s: out of memory", p->name);
 		rc = spar_model_fetch(g->model, p, g->lora != NULL, values, err);
 		if (rc == 0)
-			rc = place(g, p, values, err);
+			place(g, p, values);
 		if (rc == 0 && has_adapter(g, p))
 			rc = add_adapter(g, p, err);
 		free(values);
@@ -241,8 +198,8 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 		choose_lora(g, opt);
 	if ((rc = load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
 		goto fail;
-	if (!g->head)
-		g->head = g->embed;
+	if (c->tie_word_embeddings)
+		g->outside.part[SPAR_PART_HEAD] = g->outside.part[SPAR_PART_EMBED];
 	*out = g;
 	return 0;
 fail:
@@ -281,64 +238,145 @@ void spar_graph_free(struct spar_graph *g)
 /* What the layers of one forward share. */
 struct batch {
 	const struct spar_graph *g;
-	struct spar_tensor *cos, *sin;   /* (n_nodes, head_dim / 2) */
-	struct spar_tensor *target_rows; /* (n_targets) nodes */
-	const struct spar_tree *tree;
+	struct spar_tensor *cos[2], *sin[2]; /* of each of the config's ropes, (n_nodes, head_dim / 2) */
+	struct spar_tensor *target_rows;     /* (n_targets) nodes */
+	const struct spar_tree *tree, *windowed;
 	bool adapt, drop;
 };
 
-static struct spar_tensor *linear(const struct batch *b, struct spar_scope *s, const struct linear *l,
+static struct spar_tensor *linear(const struct batch *b, struct spar_scope *s, const struct module *m,
 				  struct spar_tensor *x)
 {
 	const struct spar_graph *g = b->g;
-	struct spar_tensor *bias = l->bias ? spar_tensor_to(s, l->bias, g->type) : NULL;
-	struct spar_tensor *y = spar_tensor_linear(s, x, spar_tensor_to(s, l->w, g->type), bias);
-	if (!b->adapt || !l->a)
+	struct spar_tensor *bias = m->bias ? spar_tensor_to(s, m->bias, g->type) : NULL;
+	struct spar_tensor *y = spar_tensor_linear(s, x, spar_tensor_to(s, m->w, g->type), bias);
+	if (!b->adapt || !m->a)
 		return y;
 	if (b->drop)
 		x = spar_tensor_dropout(s, x, g->lora->dropout);
-	struct spar_tensor *low = spar_tensor_linear(s, x, spar_tensor_to(s, l->a, g->type), NULL);
-	low = spar_tensor_linear(s, low, spar_tensor_to(s, l->b, g->type), NULL);
+	struct spar_tensor *low = spar_tensor_linear(s, x, spar_tensor_to(s, m->a, g->type), NULL);
+	low = spar_tensor_linear(s, low, spar_tensor_to(s, m->b, g->type), NULL);
 	return spar_tensor_add_scaled(s, y, low, spar_lora_scale(g->lora));
 }
 
-/* x (n_nodes, hidden) -> the same, or (n_targets, hidden) behind the last layer: nothing else is needed after its attention. */
-static struct spar_tensor *forward_layer(const struct batch *b, struct spar_scope *s, const struct layer *l,
-					 struct spar_tensor *x, bool last)
+/* x normed, in `type`; x itself where the family has no such norm. */
+static struct spar_tensor *norm(const struct spar_graph *g, struct spar_scope *s, const struct module *m,
+				struct spar_tensor *x, enum spar_tensor_type type)
+{
+	const struct spar_config *c = &g->model->config;
+	if (!m->w)
+		return x;
+	switch (c->norm) {
+	case SPAR_NORM_RMS:
+		return spar_tensor_rms_norm(s, x, m->w, c->norm_eps, type);
+	case SPAR_NORM_RMS_PLUS_ONE:
+		return spar_tensor_rms_norm(s, x, spar_tensor_add_number(s, m->w, 1), c->norm_eps, type);
+	case SPAR_NORM_LAYER:
+		return spar_tensor_layer_norm(s, x, m->w, m->bias, c->norm_eps, type);
+	}
+	return NULL;
+}
+
+/* Queries or keys (n_nodes, n_heads * head_dim) -> (n_heads, n_nodes, head_dim), normed and turned as the layer has it. */
+static struct spar_tensor *heads(const struct batch *b, struct spar_scope *s, size_t layer, const struct module *m,
+				 struct spar_tensor *x, size_t n_heads)
 {
 	const struct spar_config *c = &b->g->model->config;
-	struct spar_tensor *h = spar_tensor_rms_norm(s, x, l->attention_norm, c->rms_norm_eps, b->g->type);
-	struct spar_tensor *q = spar_tensor_rotary(s, linear(b, s, &l->q, h), b->cos, b->sin, c->n_heads);
-	struct spar_tensor *k = spar_tensor_rotary(s, linear(b, s, &l->k, h), b->cos, b->sin, c->n_kv_heads);
-	struct spar_tensor *y = spar_tensor_attend(s, q, k, linear(b, s, &l->v, h), b->tree);
-	if (last) {
+	size_t n = spar_tensor_size(x, 0);
+	int rope = c->layers[layer].rope;
+	if (m->w) {
+		x = norm(b->g, s, m, spar_tensor_reshape(s, x, n * n_heads, c->head_dim), b->g->type);
+		x = spar_tensor_reshape(s, x, n, n_heads * c->head_dim);
+	}
+	return rope < 0 ? spar_tensor_heads(s, x, n_heads)
+			: spar_tensor_rotary(s, x, b->cos[rope], b->sin[rope], n_heads);
+}
+
+/* h (n_nodes, hidden) -> (n_nodes, n_heads * head_dim) */
+static struct spar_tensor *attention(const struct batch *b, struct spar_scope *s, size_t layer, struct spar_tensor *h)
+{
+	const struct spar_config *c = &b->g->model->config;
+	const struct module *part = b->g->layers[layer].part;
+	size_t n_q = c->n_heads * c->head_dim, n_kv = c->n_kv_heads * c->head_dim;
+	struct spar_tensor *q, *k, *v;
+	if (part[SPAR_PART_QKV].w) {
+		struct spar_tensor *all = linear(b, s, &part[SPAR_PART_QKV], h);
+		q = spar_tensor_columns(s, all, 0, n_q);
+		k = spar_tensor_columns(s, all, n_q, n_kv);
+		v = spar_tensor_columns(s, all, n_q + n_kv, n_kv);
+	} else {
+		q = linear(b, s, &part[SPAR_PART_Q], h);
+		k = linear(b, s, &part[SPAR_PART_K], h);
+		v = linear(b, s, &part[SPAR_PART_V], h);
+	}
+	q = heads(b, s, layer, &part[SPAR_PART_Q_NORM], q, c->n_heads);
+	k = heads(b, s, layer, &part[SPAR_PART_K_NORM], k, c->n_kv_heads);
+	return spar_tensor_attend(s, q, k, v, c->layers[layer].windowed ? b->windowed : b->tree,
+				  spar_config_score_scale(c), c->attention_cap);
+}
+
+static struct spar_tensor *mlp(const struct batch *b, struct spar_scope *s, size_t layer, struct spar_tensor *h)
+{
+	const struct module *part = b->g->layers[layer].part;
+	enum spar_tensor_activation kind =
+	    b->g->model->config.activation == SPAR_ACTIVATION_SILU ? SPAR_TENSOR_SILU : SPAR_TENSOR_GELU_TANH;
+	struct spar_tensor *up = linear(b, s, &part[SPAR_PART_UP], h);
+	if (part[SPAR_PART_GATE].w)
+		h = spar_tensor_gated(s, linear(b, s, &part[SPAR_PART_GATE], h), up, kind);
+	else
+		h = spar_tensor_activate(s, up, kind);
+	return linear(b, s, &part[SPAR_PART_DOWN], h);
+}
+
+/* x (n_nodes, hidden) -> the same, or (n_targets, hidden) behind the last layer: nothing else is needed after its attention. */
+static struct spar_tensor *forward_layer(const struct batch *b, struct spar_scope *s, size_t layer,
+					 struct spar_tensor *x)
+{
+	const struct spar_graph *g = b->g;
+	const struct module *part = g->layers[layer].part;
+	struct spar_tensor *h = norm(g, s, &part[SPAR_PART_ATTENTION_NORM], x, g->type);
+	struct spar_tensor *y = attention(b, s, layer, h);
+	if (layer + 1 == g->model->config.n_layers) {
 		x = spar_tensor_rows(s, x, b->target_rows);
 		y = spar_tensor_rows(s, y, b->target_rows);
 	}
-	x = spar_tensor_add(s, x, linear(b, s, &l->o, y));
-	h = spar_tensor_rms_norm(s, x, l->mlp_norm, c->rms_norm_eps, b->g->type);
-	h = spar_tensor_swiglu(s, linear(b, s, &l->gate, h), linear(b, s, &l->up, h));
-	return spar_tensor_add(s, x, linear(b, s, &l->down, h));
+	y = linear(b, s, &part[SPAR_PART_O], y);
+	x = spar_tensor_add(s, x, norm(g, s, &part[SPAR_PART_ATTENTION_POST_NORM], y, g->type));
+	h = norm(g, s, &part[SPAR_PART_MLP_NORM], x, g->type);
+	y = mlp(b, s, layer, h);
+	return spar_tensor_add(s, x, norm(g, s, &part[SPAR_PART_MLP_POST_NORM], y, g->type));
+}
+
+static struct spar_tensor *embed(const struct spar_graph *g, struct spar_scope *s, const struct spar_pack *p)
+{
+	const struct spar_config *c = &g->model->config;
+	const struct module *part = g->outside.part;
+	struct spar_tensor *x =
+	    spar_tensor_embed(s, part[SPAR_PART_EMBED].w, spar_tensor_from_i32(s, p->tokens, p->n_nodes));
+	if (c->embedding_scale > 0)
+		x = spar_tensor_scale(s, x, c->embedding_scale);
+	if (!c->learned_positions)
+		return x;
+	struct spar_tensor *positions = spar_tensor_from_i32(s, p->positions, p->n_nodes);
+	return spar_tensor_add(s, x, spar_tensor_embed(s, part[SPAR_PART_POSITIONS].w, positions));
 }
 
 /* Tokens to the normed hidden rows of the targets (n_targets, hidden size). */
 static struct spar_tensor *forward_trunk(struct batch *b, struct spar_scope *s, const struct spar_pack *p, bool grad)
 {
 	const struct spar_graph *g = b->g;
-	struct spar_tensor *tokens = spar_tensor_from_i32(s, p->tokens, p->n_nodes);
-	struct spar_tensor *x = spar_tensor_embed(s, g->embed, tokens);
-	size_t n_layers = g->model->config.n_layers;
-	for (size_t i = 0; i < n_layers; i++) {
+	struct spar_tensor *x = embed(g, s, p);
+	for (size_t i = 0; i < g->model->config.n_layers; i++) {
 		struct spar_scope *inner = spar_scope_open(s, grad);
-		struct spar_tensor *y = forward_layer(b, inner, &g->layers[i], x, i + 1 == n_layers);
+		struct spar_tensor *y = forward_layer(b, inner, i, x);
 		y = spar_scope_close(inner, y);
 		spar_tensor_drop(x);
 		x = y;
 	}
-	return spar_tensor_rms_norm(s, x, g->norm, g->model->config.rms_norm_eps, SPAR_TENSOR_F32);
+	return norm(g, s, &g->outside.part[SPAR_PART_NORM], x, SPAR_TENSOR_F32);
 }
 
-/* cos and sin of the rotary angles of each node. */
+/* The angles of each node, for every rope that a layer turns by. */
 static void rotary_tables(struct batch *b, struct spar_scope *s, const struct spar_pack *p)
 {
 	const struct spar_config *c = &b->g->model->config;
@@ -349,24 +387,30 @@ static void rotary_tables(struct batch *b, struct spar_scope *s, const struct sp
 	size_t shape[] = {n_positions, half};
 	float *cosines = spar_malloc(n_positions * half * sizeof *cosines);
 	float *sines = spar_malloc(n_positions * half * sizeof *sines);
-	spar_config_rotary(c, 0, n_positions, cosines, sines);
 	struct spar_tensor *positions = spar_tensor_from_i32(s, p->positions, p->n_nodes);
-	b->cos = spar_tensor_rows(s, spar_tensor_from_f32(s, cosines, 2, shape), positions);
-	b->sin = spar_tensor_rows(s, spar_tensor_from_f32(s, sines, 2, shape), positions);
+	for (size_t i = 0; i < c->n_layers; i++) {
+		int rope = c->layers[i].rope;
+		if (rope < 0 || b->cos[rope])
+			continue;
+		spar_rope_angles(&c->ropes[rope], c->head_dim, 0, n_positions, cosines, sines);
+		b->cos[rope] = spar_tensor_rows(s, spar_tensor_from_f32(s, cosines, 2, shape), positions);
+		b->sin[rope] = spar_tensor_rows(s, spar_tensor_from_f32(s, sines, 2, shape), positions);
+	}
 	free(cosines);
 	free(sines);
 }
 
-static const struct spar_tree *plan(struct spar_scope *s, const struct spar_pack *p)
+static void plan(struct batch *b, struct spar_scope *s, const struct spar_pack *p)
 {
 	struct spar_branch *spans = spar_malloc((p->n_segments + 1) * sizeof *spans);
 	for (size_t i = 0; i < p->n_segments; i++) {
 		const struct spar_segment *e = &p->segments[i];
 		spans[i] = (struct spar_branch){e->parent, e->begin, e->n, e->subtree_end};
 	}
-	const struct spar_tree *tree = spar_tree_new(s, spans, p->n_segments);
+	b->tree = spar_tree_new(s, spans, p->n_segments, 0);
+	if (b->g->model->config.window)
+		b->windowed = spar_tree_new(s, spans, p->n_segments, b->g->model->config.window);
 	free(spans);
-	return tree;
 }
 
 static int check_ids(const struct spar_graph *g, const struct spar_pack *p, struct spar_err *err)
@@ -390,17 +434,26 @@ static size_t chunk_size(const struct spar_graph *g)
 	return n < 32 ? 32 : n > 4096 ? 4096 : n;
 }
 
-/* hidden / temperature (n, hidden size) -> logits of the tempered distribution (n, vocab) */
-static struct spar_tensor *logits(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden)
+/* The rows of the head whose logits there are. */
+static struct spar_tensor *head(const struct spar_graph *g, struct spar_scope *s)
 {
-	return spar_tensor_linear(s, hidden, spar_tensor_slice(s, g->head, 0, g->vocab), NULL);
+	return spar_tensor_slice(s, g->outside.part[SPAR_PART_HEAD].w, 0, g->vocab);
+}
+
+/* hidden / temperature (n, hidden size) -> logits of the tempered distribution (n, vocab): a cap is tempered like them. */
+static struct spar_tensor *logits(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden,
+				  double temperature)
+{
+	double cap = g->model->config.logit_cap / temperature;
+	struct spar_tensor *raw = spar_tensor_linear(s, hidden, head(g, s), NULL);
+	return cap > 0 ? spar_tensor_cap(s, raw, cap) : raw;
 }
 
 static void head_chunk(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden, const int32_t *ids,
-		       float *logprobs, float *entropies)
+		       double temperature, float *logprobs, float *entropies)
 {
 	size_t n = spar_tensor_size(hidden, 0);
-	struct spar_tensor *raw = logits(g, s, hidden), *all = spar_tensor_log_softmax(s, raw);
+	struct spar_tensor *raw = logits(g, s, hidden, temperature), *all = spar_tensor_log_softmax(s, raw);
 	spar_tensor_drop(raw);
 	spar_tensor_read(s, spar_tensor_pick(s, all, spar_tensor_from_i32(s, ids, n)), logprobs, n);
 	if (!entropies)
@@ -417,7 +470,8 @@ static void forward_head(const struct spar_graph *g, struct spar_scope *outer, s
 		n = p->n_targets - at < size ? p->n_targets - at : size;
 		struct spar_scope *s = spar_scope_open(outer, false);
 		struct spar_tensor *rows = spar_tensor_scale(s, spar_tensor_slice(s, hidden, at, n), 1 / temperature);
-		head_chunk(g, s, rows, p->target_id + at, logprobs + at, entropies ? entropies + at : NULL);
+		head_chunk(g, s, rows, p->target_id + at, temperature, logprobs + at,
+			   entropies ? entropies + at : NULL);
 		spar_scope_close(s, NULL);
 	}
 }
@@ -440,7 +494,7 @@ int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double t
 		spar_tensor_seed(s, (uint64_t)rng.key[1] << 32 | rng.key[0]);
 	}
 	rotary_tables(&b, s, p);
-	b.tree = plan(s, p);
+	plan(&b, s, p);
 	b.target_rows = spar_tensor_from_i32(s, p->target_node, p->n_targets);
 	struct spar_tensor *hidden = forward_trunk(&b, s, p, grad);
 	forward_head(g, s, hidden, p, temperature, logprobs, entropies);
@@ -478,12 +532,12 @@ static float *from(float *v, size_t at)
 }
 
 /* dL/dlogits = a (onehot - p) - b p (log p + H), with p the softmax, H its entropy, a = dL/dlogprob and b = dL/dentropy.
- * `rows` are hidden / temperature. Writes dL/drows into `drows`. */
+ * Times the slope of the cap, if there is one. `rows` are hidden / temperature. Writes dL/drows into `drows`. */
 static void backward_head_chunk(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *rows,
 				const struct pull *pull, struct spar_tensor *drows)
 {
 	size_t n = spar_tensor_size(rows, 0);
-	struct spar_tensor *raw = logits(g, s, rows), *p = spar_tensor_softmax(s, raw), *d = p;
+	struct spar_tensor *raw = logits(g, s, rows, g->temperature), *p = spar_tensor_softmax(s, raw), *d = p;
 	struct spar_tensor *a = spar_tensor_from_f32(s, pull->logprobs, 1, &n), *by_p = spar_tensor_scale(s, a, -1);
 	if (pull->entropies) {
 		struct spar_tensor *b = spar_tensor_from_f32(s, pull->entropies, 1, &n);
@@ -495,11 +549,13 @@ static void backward_head_chunk(const struct spar_graph *g, struct spar_scope *s
 	} else {
 		spar_tensor_scale_rows(s, p, by_p);
 	}
-	spar_tensor_drop(raw);
 	spar_tensor_add_at(s, d, spar_tensor_from_i32(s, pull->ids, n), a);
-	spar_tensor_assign(s, drows, spar_tensor_matmul(s, d, spar_tensor_slice(s, g->head, 0, g->vocab)));
+	if (g->model->config.logit_cap > 0)
+		spar_tensor_scale_by_cap_slope(s, d, raw, g->model->config.logit_cap / g->temperature);
+	spar_tensor_drop(raw);
+	spar_tensor_assign(s, drows, spar_tensor_matmul(s, d, head(g, s)));
 	if (!g->lora)
-		spar_tensor_add_product(s, spar_tensor_grad(s, g->head), d, rows);
+		spar_tensor_add_product(s, spar_tensor_grad(s, g->outside.part[SPAR_PART_HEAD].w), d, rows);
 }
 
 /* hidden (n, hidden size) -> dL/dhidden; the head's gradient is added on the way. */
@@ -663,7 +719,7 @@ static int present(const struct spar_graph *g, const struct spar_param *p, float
 	else
 		rc = spar_model_fetch(g->model, p, g->lora != NULL, out, err);
 	if (rc == 0 && has_adapter(g, p)) {
-		const struct linear *l = home(mine, p);
+		const struct module *l = home(mine, p);
 		size_t shape[] = {p->rows, p->cols};
 		struct spar_tensor *w = spar_tensor_from_f32(s, out, 2, shape);
 		w = spar_tensor_add_scaled(s, w, spar_tensor_matmul(s, l->b, l->a), spar_lora_scale(g->lora));
@@ -703,7 +759,7 @@ static int save_adapter(const struct spar_graph *g, const char *dir, const char 
 	for (size_t i = 0; i < n && rc == 0; i++) { /* trained: A and B in turn */
 		size_t n_a = spar_graph_elements(g, 2 * i), n_b = spar_graph_elements(g, 2 * i + 1);
 		names[i] = owned[i] = spar_strdup(spar_graph_name(g, 2 * i));
-		owned[i][module_length(owned[i])] = '\0';
+		*strrchr(owned[i], '.') = '\0';
 		in[i] = n_a / r;
 		out[i] = n_b / r;
 		a[i] = spar_malloc(n_a * sizeof **a);

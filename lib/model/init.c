@@ -6,6 +6,7 @@
 struct random_weights {
 	uint64_t seed;
 	double deviation;
+	float norm; /* the weight that leaves what is normed alone */
 };
 
 /* Each parameter draws from its own key, so a weight does not depend on the others' shapes. */
@@ -19,7 +20,7 @@ static int make_random(const void *from, const struct spar_param *p, float *out,
 #pragma omp parallel for
 	for (size_t i = 0; i < n; i++) {
 		if (p->kind == SPAR_PARAM_NORM)
-			out[i] = 1;
+			out[i] = w->norm;
 		else if (p->kind == SPAR_PARAM_BIAS)
 			out[i] = 0;
 		else
@@ -34,6 +35,6 @@ int spar_model_init(const char *from, uint64_t seed, const char *dir, struct spa
 	int rc = spar_config_load(&c, from, err);
 	if (rc < 0 || (rc = spar_model_copy_side_files(from, dir, err)) < 0)
 		return rc;
-	struct random_weights w = {seed, c.initializer_range};
+	struct random_weights w = {seed, c.initializer_range, c.norm == SPAR_NORM_RMS_PLUS_ONE ? 0 : 1};
 	return spar_model_write_made(dir, &c, SPAR_F32, make_random, &w, err);
 }

@@ -45,18 +45,15 @@ static int add_target(struct spar_lora_config *l, const char *name, size_t len)
 	return 0;
 }
 
-bool spar_lora_hits(const struct spar_lora_config *l, const char *param_name)
+bool spar_lora_hits(const struct spar_lora_config *l, const struct spar_param *p)
 {
-	static const char tail[] = ".weight", linear[] = "_proj";
-	size_t len = strlen(param_name);
-	if (len > strlen(tail) && !strcmp(param_name + len - strlen(tail), tail))
-		len -= strlen(tail);
-	if (l->all_linear)
-		return len > strlen(linear) && !memcmp(param_name + len - strlen(linear), linear, strlen(linear));
+	size_t len = spar_param_module_length(p);
+	if (p->kind == SPAR_PARAM_BIAS || l->all_linear)
+		return p->kind == SPAR_PARAM_LINEAR;
 	for (size_t i = 0; i < l->n_targets; i++) {
 		size_t n = strlen(l->targets[i]);
-		if (n <= len && !memcmp(param_name + len - n, l->targets[i], n) &&
-		    (n == len || param_name[len - n - 1] == '.'))
+		if (n <= len && !memcmp(p->name + len - n, l->targets[i], n) &&
+		    (n == len || p->name[len - n - 1] == '.'))
 			return true;
 	}
 	return false;
@@ -124,17 +121,6 @@ int spar_lora_parse(struct spar_lora_config *l, const char *text, struct spar_er
 
 /* ---- from adapter_config.json ---- */
 
-/* Nothing asked for: absent, null, false, or empty. Consumes `v`. */
-static bool is_off(jv v)
-{
-	jv_kind kind = jv_get_kind(v);
-	bool off = kind == JV_KIND_INVALID || kind == JV_KIND_NULL || kind == JV_KIND_FALSE ||
-		   (kind == JV_KIND_ARRAY && jv_array_length(jv_copy(v)) == 0) ||
-		   (kind == JV_KIND_OBJECT && jv_object_length(jv_copy(v)) == 0);
-	jv_free(v);
-	return off;
-}
-
 /* Keys that do not change what a saved adapter computes, or that are read elsewhere. Any other key that is on may be a
  * variant of LoRA that is not done here (DoRA, patterns, bias, ... and those still to be invented), and is refused. */
 static bool is_harmless(const char *key)
@@ -189,7 +175,7 @@ static int refuse_features(jv obj, struct spar_err *err)
 	int rc = 0;
 	jv_object_foreach(obj, key, value)
 	{
-		if (rc == 0 && !is_harmless(jv_string_value(key)) && !is_off(jv_copy(value)))
+		if (rc == 0 && !is_harmless(jv_string_value(key)) && !spar_object_is_off(value))
 			rc = spar_fail(err, SPAR_INPUT, ".%.80s: not supported", jv_string_value(key));
 		if (rc == 0 && !strcmp(jv_string_value(key), "init_lora_weights") &&
 		    jv_get_kind(value) == JV_KIND_STRING)

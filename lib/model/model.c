@@ -97,24 +97,52 @@ static int check_tensor(const struct spar_tensor_view *v, const char *name, size
 	return 0;
 }
 
+/* A checkpoint of the model without its head leaves out the first word of the names ("h.0.ln_1.weight"). */
+static const char *short_name(const char *name)
+{
+	const char *dot = strchr(name, '.');
+	return strncmp(name, "lm_head.", strlen("lm_head.")) != 0 && dot ? dot + 1 : name;
+}
+
+const struct spar_tensor_view *spar_model_find(const struct spar_model *m, const struct spar_param *p)
+{
+	const struct spar_tensor_view *v = spar_safetensors_find(m->weights, p->name);
+	return v ? v : spar_safetensors_find(m->weights, short_name(p->name));
+}
+
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(((const struct spar_param *)a)->name, ((const struct spar_param *)b)->name);
 }
 
-/* Old checkpoints keep the rotary frequencies, which follow from the config. */
-static bool is_rotary_buffer(const char *name)
+/* Old checkpoints keep what follows from the config: rotary frequencies, and GPT-2's causal mask. */
+static bool is_buffer(const char *name)
 {
-	static const char tail[] = ".rotary_emb.inv_freq";
+	static const char *const tails[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
 	size_t len = strlen(name);
-	return len > strlen(tail) && !strcmp(name + len - strlen(tail), tail);
+	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
+		if (len > strlen(tails[i]) && !strcmp(name + len - strlen(tails[i]), tails[i]))
+			return true;
+	return false;
+}
+
+/* Is the tensor one of the parameters (sorted by name), under its whole name or its short one? */
+static bool has_place(const struct spar_config *c, const struct spar_param *params, size_t n, const char *name)
+{
+	static const char *const heads[] = {"", "model.", "transformer."};
+	for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+		struct spar_param key = {.rows = 0};
+		snprintf(key.name, sizeof key.name, "%s%s", heads[i], name);
+		if (bsearch(&key, params, n, sizeof *params, compare_names))
+			return true;
+	}
+	return is_buffer(name) || (c->tie_word_embeddings && !strcmp(name, "lm_head.weight"));
 }
 
 /* A tied model may carry its head, if it equals the embedding (B31). */
-static int check_tied_head(struct spar_model *m, struct spar_err *err)
+static int check_tied_head(struct spar_model *m, const struct spar_tensor_view *embed, struct spar_err *err)
 {
 	const struct spar_tensor_view *head = spar_safetensors_find(m->weights, "lm_head.weight");
-	const struct spar_tensor_view *embed = spar_safetensors_find(m->weights, "model.embed_tokens.weight");
 	if (!head || !m->config.tie_word_embeddings)
 		return 0;
 	if (head->dtype != embed->dtype || head->n_bytes != embed->n_bytes ||
@@ -126,23 +154,25 @@ static int check_tied_head(struct spar_model *m, struct spar_err *err)
 	return 0;
 }
 
+static int check_param(const struct spar_tensor_view *v, const struct spar_param *p, struct spar_err *err)
+{
+	return p->transposed ? check_tensor(v, p->name, p->cols, p->rows, err)
+			     : check_tensor(v, p->name, p->rows, p->cols, err);
+}
+
 static int check_base(struct spar_model *m, struct spar_err *err)
 {
 	size_t n;
 	struct spar_param *params = spar_config_params(&m->config, &n);
 	int rc = 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = check_tensor(spar_safetensors_find(m->weights, params[i].name), params[i].name, params[i].rows,
-				  params[i].cols, err);
+		rc = check_param(spar_model_find(m, &params[i]), &params[i], err);
 	if (rc == 0)
-		rc = check_tied_head(m, err);
+		rc = check_tied_head(m, spar_model_find(m, &params[0]), err);
 	qsort(params, n, sizeof *params, compare_names);
 	for (size_t i = 0; i < spar_safetensors_count(m->weights) && rc == 0; i++) {
 		const char *name = spar_safetensors_at(m->weights, i)->name;
-		struct spar_param key = {.rows = 0};
-		snprintf(key.name, sizeof key.name, "%s", name);
-		if (!bsearch(&key, params, n, sizeof *params, compare_names) && !is_rotary_buffer(name) &&
-		    !(m->config.tie_word_embeddings && !strcmp(name, "lm_head.weight")))
+		if (!has_place(&m->config, params, n, name))
 			rc = spar_fail(err, SPAR_INPUT, "tensor '%.100s' has no place in this model", name);
 	}
 	free(params);
@@ -157,8 +187,8 @@ static int check_base(struct spar_model *m, struct spar_err *err)
 static const struct spar_tensor_view *adapter_tensor(const struct spar_model *m, const struct spar_param *p, char which)
 {
 	char name[sizeof p->name + 64];
-	int module_len = (int)(strlen(p->name) - strlen(".weight"));
-	snprintf(name, sizeof name, ADAPTER_PREFIX "%.*s.lora_%c.weight", module_len, p->name, which);
+	snprintf(name, sizeof name, ADAPTER_PREFIX "%.*s.lora_%c.weight", (int)spar_param_module_length(p), p->name,
+		 which);
 	return spar_safetensors_find(m->adapter, name);
 }
 
@@ -170,7 +200,7 @@ static int check_adapter(struct spar_model *m, struct spar_err *err)
 	int rc = 0;
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		const struct spar_param *p = &params[i];
-		if (!spar_lora_hits(&m->lora, p->name))
+		if (!spar_lora_hits(&m->lora, p))
 			continue;
 		if (p->kind != SPAR_PARAM_LINEAR && p->kind != SPAR_PARAM_HEAD)
 			rc = spar_fail(err, SPAR_INPUT, ".target_modules: '%s' is not a linear layer", p->name);
@@ -304,12 +334,24 @@ static int add_adapter(const struct spar_model *m, const struct spar_param *p, f
 	return rc;
 }
 
+static int fetch_transposed(const struct spar_tensor_view *v, const struct spar_param *p, float *out,
+			    struct spar_err *err)
+{
+	float *stored = malloc(spar_param_elements(p) * sizeof *stored);
+	int rc =
+	    stored ? spar_tensor_view_f32(v, stored, err) : spar_fail(err, SPAR_FAIL, "no memory for '%s'", p->name);
+	if (rc == 0)
+		spar_transpose(stored, p->cols, p->rows, out);
+	free(stored);
+	return rc;
+}
+
 int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out,
 		     struct spar_err *err)
 {
-	const struct spar_tensor_view *v = spar_safetensors_find(m->weights, p->name);
+	const struct spar_tensor_view *v = spar_model_find(m, p);
 	if (!v)
 		return spar_fail(err, SPAR_INPUT, "%s: no tensor '%s'", m->base_dir, p->name);
-	int rc = spar_tensor_view_f32(v, out, err);
+	int rc = p->transposed ? fetch_transposed(v, p, out, err) : spar_tensor_view_f32(v, out, err);
 	return rc < 0 || !m->has_adapter || base_only ? rc : add_adapter(m, p, out, err);
 }

@@ -25,9 +25,9 @@ double spar_lora_scale(const struct spar_lora_config *l);
  *  "rslora=true" and "targets=all-linear". What is not said: r 16, alpha 32, dropout 0.05, targets q_proj, k_proj, v_proj and
  *  o_proj. */
 int spar_lora_parse(struct spar_lora_config *l, const char *text, struct spar_err *err);
-/*! Does module (a parameter name with or without ".weight") belong to the targets? A target hits a name that equals it or
- *  ends in it after a dot; all_linear hits every linear layer but the head. */
-bool spar_lora_hits(const struct spar_lora_config *l, const char *param_name);
+/*! Does the parameter's module belong to the targets? A target hits a module whose name equals it or ends in it after a
+ *  dot; all_linear hits every linear layer but the head. Biases are never hit. */
+bool spar_lora_hits(const struct spar_lora_config *l, const struct spar_param *p);
 /*! Read DIR/adapter_config.json. *base: base_model_name_or_path as written (caller frees; NULL if absent). Refuses every
  *  key that is on and may change what the adapter computes (use_dora, modules_to_save, patterns, ...), and a missing r or
  *  lora_alpha, naming the key (B29). */
@@ -58,6 +58,10 @@ int spar_model_base_dir(char **out, const char *dir, struct spar_err *err);
  *  bytes, and the adapter's scale and tensors; it does not depend on how they are spread over files. */
 int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err);
 void spar_model_close(struct spar_model *m);
+
+/*! The stored tensor of a parameter, under its name or, in files made without the head's class, without its first word;
+ *  NULL: none. */
+const struct spar_tensor_view *spar_model_find(const struct spar_model *m, const struct spar_param *p);
 
 /*! The parameter `p` in float32, (rows, cols) row-major, adapter added (W + scale * B A, in float32) unless `base_only`. */
 int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out,

@@ -72,6 +72,22 @@ out:
 	return rc;
 }
 
+/* A parameter as files hold it. *own: a copy that was needed for it, caller frees. */
+static struct spar_tensor_view view_of(const struct spar_param *p, float *values, enum spar_dtype dtype, float **own)
+{
+	struct spar_tensor_view v = {
+	    .name = p->name, .dtype = dtype, .n_dims = p->cols ? 2 : 1, .shape = {p->rows, p->cols}, .data = values};
+	*own = NULL;
+	if (!p->transposed)
+		return v;
+	*own = spar_malloc(spar_param_elements(p) * sizeof **own);
+	spar_transpose(values, p->rows, p->cols, *own);
+	v.shape[0] = p->cols;
+	v.shape[1] = p->rows;
+	v.data = *own;
+	return v;
+}
+
 int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
 			     struct spar_err *err)
 {
@@ -79,14 +95,14 @@ int spar_model_write_weights(const char *dir, const struct spar_config *c, float
 	size_t n;
 	struct spar_param *list = spar_config_params(c, &n);
 	struct spar_tensor_view *views = spar_calloc(n, sizeof *views);
+	float **own = spar_calloc(n, sizeof *own);
 	for (size_t i = 0; i < n; i++)
-		views[i] = (struct spar_tensor_view){.name = list[i].name,
-						     .dtype = dtype,
-						     .n_dims = list[i].cols ? 2 : 1,
-						     .shape = {list[i].rows, list[i].cols},
-						     .data = params[i]};
+		views[i] = view_of(&list[i], params[i], dtype, &own[i]);
 	char *path = spar_path_join(dir, "model.safetensors");
 	int rc = spar_safetensors_write(path, views, n, meta, 1, err);
+	for (size_t i = 0; i < n; i++)
+		free(own[i]);
+	free(own);
 	free(path);
 	free(views);
 	free(list);

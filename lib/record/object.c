@@ -47,3 +47,11 @@ jv spar_object_token(jv config, const char *key)
 	jv v = jv_object_get(jv_copy(config), jv_string(key));
 	return jv_get_kind(v) == JV_KIND_OBJECT ? jv_object_get(v, jv_string("content")) : v;
 }
+
+bool spar_object_is_off(jv v)
+{
+	jv_kind kind = jv_get_kind(v);
+	return kind == JV_KIND_INVALID || kind == JV_KIND_NULL || kind == JV_KIND_FALSE ||
+	       (kind == JV_KIND_ARRAY && jv_array_length(jv_copy(v)) == 0) ||
+	       (kind == JV_KIND_OBJECT && jv_object_length(jv_copy(v)) == 0);
+}

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include <jv.h>
+#include <stdbool.h>
 
 /*! Read and check the file (RFC 8259, UTF-8, at most 256 MiB). *out is a NEW reference. SPAR_FAIL if it cannot be read,
  *  SPAR_INPUT if it is not a JSON object; both name the path, the latter the offset too. */
@@ -13,5 +14,8 @@ int spar_object_read(const char *path, jv *out, struct spar_err *err);
 /*! Member `key` of tokenizer_config.json (borrowed) that names a token: a string is written there as it is or as the
  *  "content" of an object. A NEW reference to what was found, whatever its kind; invalid if the key is absent. */
 jv spar_object_token(jv config, const char *key);
+
+/*! Does `v` (borrowed) ask for nothing: invalid (absent), null, false, or an empty array or object? */
+bool spar_object_is_off(jv v);
 
 #endif

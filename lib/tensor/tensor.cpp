@@ -130,17 +130,30 @@ struct RmsNorm : Function<RmsNorm> {
 	}
 };
 
-struct SwiGlu : Function<SwiGlu> {
-	static Tensor forward(AutogradContext *ctx, Tensor gate, Tensor up)
+Tensor activate(const Tensor &x, int64_t kind)
+{
+	return kind == SPAR_TENSOR_SILU ? at::silu(x) : at::gelu(x, "tanh");
+}
+
+Tensor activate_backward(const Tensor &dy, const Tensor &x, int64_t kind)
+{
+	return kind == SPAR_TENSOR_SILU ? at::silu_backward(dy, x) : at::gelu_backward(dy, x, "tanh");
+}
+
+struct Gated : Function<Gated> {
+	static Tensor forward(AutogradContext *ctx, Tensor gate, Tensor up, int64_t kind)
 	{
 		ctx->save_for_backward({gate, up});
-		return at::silu(gate).mul_(up);
+		ctx->saved_data["kind"] = kind;
+		return activate(gate, kind).mul_(up);
 	}
 
 	static variable_list backward(AutogradContext *ctx, variable_list dys)
 	{
 		variable_list saved = ctx->get_saved_variables();
-		return {at::silu_backward(at::mul(dys[0], saved[1]), saved[0]), at::silu(saved[0]).mul_(dys[0])};
+		int64_t kind = ctx->saved_data["kind"].toInt();
+		return {activate_backward(at::mul(dys[0], saved[1]), saved[0], kind),
+			activate(saved[0], kind).mul_(dys[0]), Tensor()};
 	}
 };
 
@@ -181,6 +194,24 @@ struct Rotary : Function<Rotary> {
 const int64_t MAX_CHUNK_ROWS = 256;
 const int64_t CHUNK_OVERHEAD = 16384; /* scores whose time equals the fixed cost of one more chunk */
 
+/* What a tree is made of. */
+struct Forest {
+	const spar_branch *spans;
+	std::vector<int64_t> positions; /* of each span's first node */
+	int64_t window;                 /* a row sees the keys of this many positions up to its own; 0: all */
+	at::Device device;
+};
+
+Forest new_forest(const spar_branch *spans, size_t n_spans, size_t window, at::Device device)
+{
+	Forest f = {spans, {}, static_cast<int64_t>(window), device};
+	for (size_t i = 0; i < n_spans; i++) {
+		int32_t up = spans[i].parent;
+		f.positions.push_back(up < 0 ? 0 : f.positions[up] + static_cast<int64_t>(spans[up].n));
+	}
+	return f;
+}
+
 /* The spans that rows of spans [first, last] see some of: the ancestors of the first one, and themselves. */
 std::vector<size_t> seen_spans(const spar_branch *spans, size_t first, size_t last)
 {
@@ -201,24 +232,54 @@ int64_t count_keys(const spar_branch *spans, size_t first, size_t last)
 	return n;
 }
 
-/* Rows [row, row + n_rows) of spans [first, last]. Key j of a span is seen by the rows in [j, the span's end). */
-Chunk new_chunk(const spar_branch *spans, size_t first, size_t last, int64_t row, int64_t n_rows, at::Device device)
+/* The positions of rows [row, row + n_rows), which lie in spans [first, last]. */
+std::vector<int64_t> row_positions(const Forest &f, size_t first, size_t last, int64_t row, int64_t n_rows)
+{
+	std::vector<int64_t> positions;
+	for (size_t i = first; i <= last; i++)
+		for (size_t j = 0; j < f.spans[i].n; j++) {
+			int64_t node = static_cast<int64_t>(f.spans[i].begin + j);
+			if (node >= row && node < row + n_rows)
+				positions.push_back(f.positions[i] + static_cast<int64_t>(j));
+		}
+	return positions;
+}
+
+/* The rows [from, to) below a key, and its position. */
+struct Key {
+	int64_t from, to, position;
+};
+
+/* Rows [row, row + n_rows) of spans [first, last]. Key j of a span is seen by the rows in [j, the span's end) that are
+ * less than a window away. */
+Chunk new_chunk(const Forest &f, size_t first, size_t last, int64_t row, int64_t n_rows)
 {
 	Chunk c = {row, n_rows, {}, 0, 0, Tensor()};
-	std::vector<int64_t> from, to; /* the rows that see each key */
-	for (size_t i : seen_spans(spans, first, last)) {
-		int64_t begin = static_cast<int64_t>(spans[i].begin), end = static_cast<int64_t>(spans[i].end);
-		int64_t n = std::min(static_cast<int64_t>(spans[i].n), row + n_rows - begin);
+	std::vector<int64_t> at = row_positions(f, first, last, row, n_rows);
+	int64_t lowest = f.window ? *std::min_element(at.begin(), at.end()) - f.window + 1 : 0;
+	std::vector<Key> keys;
+	for (size_t i : seen_spans(f.spans, first, last)) {
+		int64_t begin = static_cast<int64_t>(f.spans[i].begin), end = static_cast<int64_t>(f.spans[i].end);
+		int64_t n = std::min(static_cast<int64_t>(f.spans[i].n), row + n_rows - begin);
 		if (n <= 0)
 			break;
-		c.keys.emplace_back(begin, n);
-		for (int64_t j = begin; j < begin + n; j++) {
-			from.push_back(j);
-			to.push_back(end);
-		}
+		int64_t passed = std::min(n, std::max<int64_t>(0, lowest - f.positions[i]));
+		if (passed < n)
+			c.keys.emplace_back(begin + passed, n - passed);
+		for (int64_t j = passed; j < n; j++)
+			keys.push_back({begin + j, end, f.positions[i] + j});
 	}
-	c.n_keys = static_cast<int64_t>(from.size());
-	while (c.first_hidden < c.n_keys && from[c.first_hidden] <= row && to[c.first_hidden] >= row + n_rows)
+	auto sees = [&](int64_t r, const Key &k) {
+		return r >= k.from && r < k.to && (!f.window || at[r - row] - k.position < f.window);
+	};
+	auto seen_by_all = [&](const Key &k) {
+		for (int64_t r = row; r < row + n_rows; r++)
+			if (!sees(r, k))
+				return false;
+		return true;
+	};
+	c.n_keys = static_cast<int64_t>(keys.size());
+	while (c.first_hidden < c.n_keys && seen_by_all(keys[c.first_hidden]))
 		c.first_hidden++;
 	if (c.first_hidden == c.n_keys)
 		return c;
@@ -226,14 +287,15 @@ Chunk new_chunk(const spar_branch *spans, size_t first, size_t last, int64_t row
 	bool *out = hidden.data_ptr<bool>();
 	for (int64_t r = row; r < row + n_rows; r++)
 		for (int64_t k = c.first_hidden; k < c.n_keys; k++)
-			*out++ = r < from[k] || r >= to[k];
-	c.hidden = hidden.to(device);
+			*out++ = !sees(r, keys[k]);
+	c.hidden = hidden.to(f.device);
 	return c;
 }
 
 /* Cut the rows into chunks: a long span into equal parts; short neighbours together while that wastes few scores. */
-void cut_chunks(spar_tree &tree, const spar_branch *spans, size_t n_spans, at::Device device)
+void cut_chunks(spar_tree &tree, const Forest &f, size_t n_spans)
 {
+	const spar_branch *spans = f.spans;
 	for (size_t first = 0, last; first < n_spans; first = last + 1) {
 		int64_t row = static_cast<int64_t>(spans[first].begin), n = static_cast<int64_t>(spans[first].n);
 		int64_t work = n * count_keys(spans, first, first);
@@ -249,7 +311,7 @@ void cut_chunks(spar_tree &tree, const spar_branch *spans, size_t n_spans, at::D
 		int64_t parts = (n + MAX_CHUNK_ROWS - 1) / MAX_CHUNK_ROWS;
 		for (int64_t p = 0; p < parts; p++) {
 			int64_t begin = n * p / parts, end = n * (p + 1) / parts;
-			tree.chunks.push_back(new_chunk(spans, first, last, row + begin, end - begin, device));
+			tree.chunks.push_back(new_chunk(f, first, last, row + begin, end - begin));
 		}
 	}
 }
@@ -306,16 +368,20 @@ void spread(const Tensor &t, const Tensor &part, const Chunk &c)
 	}
 }
 
-/* Rows of (heads, n, d) as (kv heads, query heads of each * rows, d), scaled by 1 / sqrt(d). */
-Tensor queries(const Tensor &q, const Chunk &c, int64_t n_kv)
+/* Rows of (heads, n, d) as (kv heads, query heads of each * rows, d), scaled. */
+Tensor queries(const Tensor &q, const Chunk &c, int64_t n_kv, double scale)
 {
-	Tensor rows = q.narrow(1, c.row, c.n_rows);
-	return at::mul(rows, 1 / std::sqrt(static_cast<double>(q.size(2)))).reshape({n_kv, -1, q.size(2)});
+	return at::mul(q.narrow(1, c.row, c.n_rows), scale).reshape({n_kv, -1, q.size(2)});
 }
 
-Tensor weights(const Tensor &q, const Tensor &k, const Chunk &c)
+/* Softmax of the scores; *bend, if there is a cap: tanh(score / cap), which its slope is made of. */
+Tensor weights(const Tensor &q, const Tensor &k, const Chunk &c, double cap, Tensor *bend)
 {
 	Tensor scores = at::bmm(q, k.transpose(1, 2));
+	if (cap > 0) {
+		*bend = scores.mul_(1 / cap).tanh_();
+		scores = at::mul(*bend, cap);
+	}
 	if (c.hidden.defined())
 		scores.view({-1, c.n_rows, c.n_keys})
 		    .narrow(2, c.first_hidden, c.n_keys - c.first_hidden)
@@ -324,16 +390,19 @@ Tensor weights(const Tensor &q, const Tensor &k, const Chunk &c)
 }
 
 struct Attend : Function<Attend> {
-	static Tensor forward(AutogradContext *ctx, Tensor q, Tensor k, Tensor v, int64_t tree_address)
+	static Tensor forward(AutogradContext *ctx, Tensor q, Tensor k, Tensor v, int64_t tree_address, double scale,
+			      double cap)
 	{
 		ctx->save_for_backward({q, k, v});
 		ctx->saved_data["tree"] = tree_address;
+		ctx->saved_data["scale"] = scale;
+		ctx->saved_data["cap"] = cap;
 		int64_t n_kv = k.size(0), n = q.size(1), d = q.size(2);
 		Tensor values = v.detach().to(at::kFloat).view({n, n_kv, d}).transpose(0, 1);
 		Tensor qs = q.detach(), ks = k.detach();
 		Tensor out = at::empty({n, q.size(0), d}, q.options());
 		each_chunk(*reinterpret_cast<const spar_tree *>(tree_address), [&](int64_t, const Chunk &c) {
-			Tensor p = weights(queries(qs, c, n_kv), collect(ks, c), c);
+			Tensor bend, p = weights(queries(qs, c, n_kv, scale), collect(ks, c), c, cap, &bend);
 			Tensor o = at::bmm(p, collect(values, c)).view({-1, c.n_rows, d});
 			out.narrow(0, c.row, c.n_rows).copy_(o.transpose(0, 1));
 		});
@@ -341,7 +410,7 @@ struct Attend : Function<Attend> {
 	}
 
 	/* The weights p are computed again: keeping them would cost rows * keys * heads per layer.
-	 * dv = p^T do, ds = p (do v^T - rowsum(p do v^T)), dq = ds k, dk = ds^T q. */
+	 * dv = p^T do, ds = p (do v^T - rowsum(p do v^T)) (1 - bend^2), dq = ds k, dk = ds^T q. */
 	static variable_list backward(AutogradContext *ctx, variable_list dys)
 	{
 		variable_list saved = ctx->get_saved_variables();
@@ -353,17 +422,19 @@ struct Attend : Function<Attend> {
 		const auto &tree = *reinterpret_cast<const spar_tree *>(ctx->saved_data["tree"].toInt());
 		std::vector<Tensor> dks(tree.shares.size() - 1),
 		    dvs(dks.size()); /* a worker's own, added up in order */
-		double scale = 1 / std::sqrt(static_cast<double>(d));
+		double scale = ctx->saved_data["scale"].toDouble(), cap = ctx->saved_data["cap"].toDouble();
 		each_chunk(tree, [&](int64_t w, const Chunk &c) {
 			if (!dks[w].defined()) {
 				dks[w] = at::zeros_like(k);
 				dvs[w] = at::zeros({n_kv, n, d}, k.options());
 			}
-			Tensor qc = queries(q, c, n_kv), kc = collect(k, c), vc = collect(values, c);
-			Tensor p = weights(qc, kc, c);
+			Tensor qc = queries(q, c, n_kv, scale), kc = collect(k, c), vc = collect(values, c), bend;
+			Tensor p = weights(qc, kc, c, cap, &bend);
 			Tensor dc = dout.narrow(1, c.row, c.n_rows).reshape({n_kv, -1, d});
 			spread(dvs[w], at::bmm(p.transpose(1, 2), dc), c);
 			Tensor ds = at::_softmax_backward_data(at::bmm(dc, vc.transpose(1, 2)), p, -1, at::kFloat);
+			if (cap > 0)
+				ds = ds.sub_(at::mul(ds, bend.square_()));
 			spread(dks[w], at::bmm(ds.transpose(1, 2), qc), c);
 			dq.narrow(1, c.row, c.n_rows).copy_(at::bmm(ds, kc).mul_(scale).view({-1, c.n_rows, d}));
 		});
@@ -372,7 +443,8 @@ struct Attend : Function<Attend> {
 				dks[0].add_(dks[w]);
 				dvs[0].add_(dvs[w]);
 			}
-		return {dq, dks[0], dvs[0].transpose(0, 1).flatten(1).to(v.scalar_type()), Tensor()};
+		return {dq,       dks[0],   dvs[0].transpose(0, 1).flatten(1).to(v.scalar_type()),
+			Tensor(), Tensor(), Tensor()};
 	}
 };
 
@@ -570,6 +642,16 @@ struct spar_tensor *spar_tensor_slice(struct spar_scope *s, const struct spar_te
 	return make(s, {t}, [&] { return t->t.narrow(0, static_cast<int64_t>(begin), static_cast<int64_t>(n)); });
 }
 
+struct spar_tensor *spar_tensor_columns(struct spar_scope *s, const struct spar_tensor *t, size_t begin, size_t n)
+{
+	return make(s, {t}, [&] { return t->t.narrow(-1, static_cast<int64_t>(begin), static_cast<int64_t>(n)); });
+}
+
+struct spar_tensor *spar_tensor_reshape(struct spar_scope *s, const struct spar_tensor *t, size_t rows, size_t cols)
+{
+	return make(s, {t}, [&] { return t->t.reshape({static_cast<int64_t>(rows), static_cast<int64_t>(cols)}); });
+}
+
 struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_tensor *t, const struct spar_tensor *index)
 {
 	return make(s, {t, index}, [&] { return at::index_select(t->t, 0, index->t); });
@@ -596,6 +678,11 @@ struct spar_tensor *spar_tensor_mul(struct spar_scope *s, const struct spar_tens
 struct spar_tensor *spar_tensor_scale(struct spar_scope *s, const struct spar_tensor *a, double c)
 {
 	return make(s, {a}, [&] { return at::mul(a->t, c); });
+}
+
+struct spar_tensor *spar_tensor_add_number(struct spar_scope *s, const struct spar_tensor *a, double c)
+{
+	return make(s, {a}, [&] { return at::add(a->t, c); });
 }
 
 struct spar_tensor *spar_tensor_exp(struct spar_scope *s, const struct spar_tensor *a)
@@ -659,10 +746,45 @@ struct spar_tensor *spar_tensor_rms_norm(struct spar_scope *s, const struct spar
 		    [&] { return RmsNorm::apply(x->t, gain->t, eps, static_cast<int64_t>(scalar_type(type))); });
 }
 
-struct spar_tensor *spar_tensor_swiglu(struct spar_scope *s, const struct spar_tensor *gate,
-				       const struct spar_tensor *up)
+struct spar_tensor *spar_tensor_layer_norm(struct spar_scope *s, const struct spar_tensor *x,
+					   const struct spar_tensor *gain, const struct spar_tensor *bias, double eps,
+					   enum spar_tensor_type type)
 {
-	return make(s, {gate, up}, [&] { return SwiGlu::apply(gate->t, up->t); });
+	return make(s, {x, gain, bias}, [&] {
+		return at::layer_norm(x->t.to(at::kFloat), {x->t.size(-1)}, gain->t, bias->t, eps)
+		    .to(scalar_type(type));
+	});
+}
+
+struct spar_tensor *spar_tensor_activate(struct spar_scope *s, const struct spar_tensor *x,
+					 enum spar_tensor_activation kind)
+{
+	return make(s, {x}, [&] { return activate(x->t, kind); });
+}
+
+struct spar_tensor *spar_tensor_gated(struct spar_scope *s, const struct spar_tensor *gate,
+				      const struct spar_tensor *up, enum spar_tensor_activation kind)
+{
+	return make(s, {gate, up}, [&] { return Gated::apply(gate->t, up->t, static_cast<int64_t>(kind)); });
+}
+
+struct spar_tensor *spar_tensor_cap(struct spar_scope *s, const struct spar_tensor *x, double cap)
+{
+	return make(s, {x}, [&] { return at::mul(x->t, 1 / cap).tanh_().mul_(cap); });
+}
+
+void spar_tensor_scale_by_cap_slope(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *y,
+				    double cap)
+{
+	run(s, {t, y}, [&] { t->t.mul_(at::mul(y->t, 1 / cap).square_().neg_().add_(1)); });
+}
+
+struct spar_tensor *spar_tensor_heads(struct spar_scope *s, const struct spar_tensor *x, size_t n_heads)
+{
+	return make(s, {x}, [&] {
+		Tensor rows = x->t.to(at::kFloat);
+		return rows.reshape({x->t.size(0), static_cast<int64_t>(n_heads), -1}).transpose(0, 1).contiguous();
+	});
 }
 
 struct spar_tensor *spar_tensor_rotary(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *cos,
@@ -704,14 +826,14 @@ void spar_tensor_seed(struct spar_scope *s, uint64_t seed)
 	});
 }
 
-struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans)
+struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans, size_t window)
 {
 	struct spar_tree *tree = nullptr;
 	run(s, {}, [&] {
 		s->trees.emplace_back();
 		spar_tree &t = s->trees.back();
 		t.n_nodes = n_spans ? static_cast<int64_t>(spans[n_spans - 1].begin + spans[n_spans - 1].n) : 0;
-		cut_chunks(t, spans, n_spans, s->device);
+		cut_chunks(t, new_forest(spans, n_spans, window, s->device), n_spans);
 		size_t n_workers = s->device.is_cpu() ? std::min<size_t>(at::get_num_threads(), 16) : 1;
 		share_out(t, std::max<size_t>(1, std::min(n_workers, t.chunks.size())));
 		tree = &t;
@@ -720,12 +842,13 @@ struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *
 }
 
 struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_tensor *q, const struct spar_tensor *k,
-				       const struct spar_tensor *v, const struct spar_tree *tree)
+				       const struct spar_tensor *v, const struct spar_tree *tree, double scale,
+				       double cap)
 {
 	return make(s, {q, k, v}, [&] {
 		TORCH_CHECK(tree && q->t.size(1) == tree->n_nodes, "attention over ", q->t.size(1),
 			    " rows with another tree");
-		return Attend::apply(q->t, k->t, v->t, reinterpret_cast<int64_t>(tree));
+		return Attend::apply(q->t, k->t, v->t, reinterpret_cast<int64_t>(tree), scale, cap);
 	});
 }
 

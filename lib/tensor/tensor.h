@@ -91,6 +91,10 @@ size_t spar_tensor_size(const struct spar_tensor *t, int dim);
 size_t spar_tensor_elements(const struct spar_tensor *t);
 struct spar_tensor *spar_tensor_slice(struct spar_scope *s, const struct spar_tensor *t, size_t begin,
 				      size_t n); /* rows, a view */
+struct spar_tensor *spar_tensor_columns(struct spar_scope *s, const struct spar_tensor *t, size_t begin,
+					size_t n); /* of a matrix, a view */
+struct spar_tensor *spar_tensor_reshape(struct spar_scope *s, const struct spar_tensor *t, size_t rows,
+					size_t cols); /* the same elements in the same order */
 struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_tensor *t,
 				     const struct spar_tensor *index);
 
@@ -102,6 +106,7 @@ struct spar_tensor *spar_tensor_add_scaled(struct spar_scope *s, const struct sp
 					   const struct spar_tensor *b, double c);
 struct spar_tensor *spar_tensor_mul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
 struct spar_tensor *spar_tensor_scale(struct spar_scope *s, const struct spar_tensor *a, double c);
+struct spar_tensor *spar_tensor_add_number(struct spar_scope *s, const struct spar_tensor *a, double c);
 struct spar_tensor *spar_tensor_exp(struct spar_scope *s, const struct spar_tensor *a);
 struct spar_tensor *spar_tensor_sum_last(struct spar_scope *s,
 					 const struct spar_tensor *a); /* (rows, cols) -> (rows) */
@@ -130,9 +135,23 @@ struct spar_tensor *spar_tensor_embed(struct spar_scope *s, const struct spar_te
 /*! x / sqrt(mean(x^2) + eps) * gain over the last dimension; result in `type`. */
 struct spar_tensor *spar_tensor_rms_norm(struct spar_scope *s, const struct spar_tensor *x,
 					 const struct spar_tensor *gain, double eps, enum spar_tensor_type type);
-/*! silu(gate) * up, silu(z) = z / (1 + e^-z) */
-struct spar_tensor *spar_tensor_swiglu(struct spar_scope *s, const struct spar_tensor *gate,
-				       const struct spar_tensor *up);
+/*! (x - mean(x)) / sqrt(variance(x) + eps) * gain + bias over the last dimension; result in `type`. */
+struct spar_tensor *spar_tensor_layer_norm(struct spar_scope *s, const struct spar_tensor *x,
+					   const struct spar_tensor *gain, const struct spar_tensor *bias, double eps,
+					   enum spar_tensor_type type);
+/* silu(z) = z / (1 + e^-z); gelu(z) = z / 2 (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) */
+enum spar_tensor_activation { SPAR_TENSOR_SILU, SPAR_TENSOR_GELU_TANH };
+struct spar_tensor *spar_tensor_activate(struct spar_scope *s, const struct spar_tensor *x,
+					 enum spar_tensor_activation kind);
+/*! activation(gate) * up */
+struct spar_tensor *spar_tensor_gated(struct spar_scope *s, const struct spar_tensor *gate,
+				      const struct spar_tensor *up, enum spar_tensor_activation kind);
+/*! cap * tanh(x / cap); and, in place, t *= its slope, where y is its result. */
+struct spar_tensor *spar_tensor_cap(struct spar_scope *s, const struct spar_tensor *x, double cap);
+void spar_tensor_scale_by_cap_slope(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *y,
+				    double cap);
+/*! x (n, n_heads * d) -> (n_heads, n, d) F32 */
+struct spar_tensor *spar_tensor_heads(struct spar_scope *s, const struct spar_tensor *x, size_t n_heads);
 /*! x (n, n_heads * d) -> (n_heads, n, d) F32, each head's halves rotated by its row's angles: cos, sin (n, d / 2). */
 struct spar_tensor *spar_tensor_rotary(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *cos,
 				       const struct spar_tensor *sin, size_t n_heads);
@@ -153,12 +172,14 @@ struct spar_branch {
 	int32_t parent;       /* an earlier span, or -1: a root */
 	size_t begin, n, end; /* its nodes [begin, begin + n); with all below it [begin, end) */
 };
-struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans);
-/*! softmax(q k^T / sqrt(d), over the nodes seen) v. q (n_heads, n, d) and k (n_kv_heads, n, d) from spar_tensor_rotary,
- *  v (n, n_kv_heads * d) -> (n, n_heads * d) in v's type. Query head h reads key head h / (n_heads / n_kv_heads).
- *  `tree` must live until the backward is done. */
+/*! With `window` a node sees only ancestors of less than so many positions before it (a root is at position 0); 0: all. */
+struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans, size_t window);
+/*! softmax(scale * q k^T, over the nodes seen) v. q (n_heads, n, d) and k (n_kv_heads, n, d) from spar_tensor_rotary,
+ *  v (n, n_kv_heads * d) -> (n, n_heads * d) in v's type. Query head h reads key head h / (n_heads / n_kv_heads). With a
+ *  cap, scores become cap * tanh(score / cap) before the softmax; 0: none. `tree` must live until the backward is done. */
 struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_tensor *q, const struct spar_tensor *k,
-				       const struct spar_tensor *v, const struct spar_tree *tree);
+				       const struct spar_tensor *v, const struct spar_tree *tree, double scale,
+				       double cap);
 
 /* ---- gradients and the optimizer ---- */
 

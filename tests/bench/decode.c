@@ -22,8 +22,8 @@ static const struct spar_config llama_135m = {
     .n_kv_heads = 3,
     .head_dim = 64,
     .max_position = 2048,
-    .rms_norm_eps = 1e-5f,
-    .rope_theta = 100000,
+    .norm_eps = 1e-5f,
+    .ropes = {{.theta = 100000}, {.theta = 100000}},
     .tie_word_embeddings = true,
 };
 
@@ -36,8 +36,8 @@ static const struct spar_config tiny = {
     .n_kv_heads = 2,
     .head_dim = 32,
     .max_position = 2048,
-    .rms_norm_eps = 1e-5f,
-    .rope_theta = 10000,
+    .norm_eps = 1e-5f,
+    .ropes = {{.theta = 10000}, {.theta = 10000}},
     .tie_word_embeddings = true,
 };
 

@@ -23,8 +23,8 @@ static inline struct spar_model twin_model(size_t layers, size_t hidden, size_t 
 		    .n_kv_heads = kv_heads,
 		    .head_dim = head_dim,
 		    .max_position = 512,
-		    .rms_norm_eps = 1e-5f,
-		    .rope_theta = 10000,
+		    .norm_eps = 1e-5f,
+		    .ropes = {{.theta = 10000}, {.theta = 10000}},
 		    .tie_word_embeddings = tied,
 		},
 	};
@@ -110,7 +110,7 @@ static inline void twin_rotate(const struct spar_config *c, double *x, size_t he
 	size_t half = c->head_dim / 2;
 	for (size_t h = 0; h < heads; h++, x += c->head_dim)
 		for (size_t i = 0; i < half; i++) {
-			double angle = (double)pos * pow(c->rope_theta, -2.0 * (double)i / (double)c->head_dim);
+			double angle = (double)pos * pow(c->ropes[0].theta, -2.0 * (double)i / (double)c->head_dim);
 			double a = x[i], b = x[half + i];
 			x[i] = a * cos(angle) - b * sin(angle);
 			x[half + i] = b * cos(angle) + a * sin(angle);
@@ -160,7 +160,7 @@ static inline void twin_logits(const struct twin *t, const int32_t *ids, size_t 
 	for (int l = 0; l < (int)c->n_layers; l++)
 		for (size_t pos = 0; pos < n; pos++) {
 			double *row = x + pos * hidden;
-			twin_norm(row, twin_weight(t, l, "input_layernorm"), hidden, c->rms_norm_eps, normed);
+			twin_norm(row, twin_weight(t, l, "input_layernorm"), hidden, c->norm_eps, normed);
 			twin_linear(normed, hidden, twin_weight(t, l, "q_proj"), q, query);
 			twin_linear(normed, hidden, twin_weight(t, l, "k_proj"), kv, keys + pos * kv);
 			twin_linear(normed, hidden, twin_weight(t, l, "v_proj"), kv, values + pos * kv);
@@ -170,7 +170,7 @@ static inline void twin_logits(const struct twin *t, const int32_t *ids, size_t 
 			twin_linear(mixed, q, twin_weight(t, l, "o_proj"), hidden, added);
 			for (size_t i = 0; i < hidden; i++)
 				row[i] += added[i];
-			twin_norm(row, twin_weight(t, l, "post_attention_layernorm"), hidden, c->rms_norm_eps, normed);
+			twin_norm(row, twin_weight(t, l, "post_attention_layernorm"), hidden, c->norm_eps, normed);
 			twin_linear(normed, hidden, twin_weight(t, l, "gate_proj"), inner, gate);
 			twin_linear(normed, hidden, twin_weight(t, l, "up_proj"), inner, up);
 			for (size_t i = 0; i < inner; i++)
@@ -181,7 +181,7 @@ static inline void twin_logits(const struct twin *t, const int32_t *ids, size_t 
 		}
 	const float *head = c->tie_word_embeddings ? embedding : twin_weight(t, -1, "lm_head");
 	for (size_t pos = 0; pos < n; pos++) {
-		twin_norm(x + pos * hidden, twin_weight(t, -1, "model.norm"), hidden, c->rms_norm_eps, normed);
+		twin_norm(x + pos * hidden, twin_weight(t, -1, "model.norm"), hidden, c->norm_eps, normed);
 		twin_linear(normed, hidden, head, c->vocab_size, logits + pos * c->vocab_size);
 	}
 	free(x), free(normed), free(query), free(mixed), free(added), free(keys), free(values), free(gate), free(up);

@@ -267,7 +267,7 @@ static void import(const struct spar_gguf *g)
 	if (!m.dir)
 		return;
 	CHECK(m.config.n_layers == 1 && m.config.n_heads == 2 && m.config.n_kv_heads == 1 && m.config.head_dim == 16);
-	CHECK(m.config.rope_theta == 100000 && m.config.rms_norm_eps == 1e-5f && m.config.vocab_size == N_TOKENS);
+	CHECK(m.config.ropes[0].theta == 100000 && m.config.norm_eps == 1e-5f && m.config.vocab_size == N_TOKENS);
 	CHECK(m.config.tie_word_embeddings && m.config.eos == 2 && m.config.n_end == 1);
 	int q[WIDTH], k[WIDTH / 2], v[WIDTH / 2]; /* heads of 16: the even rows first, then the odd ones */
 	for (int r = 0; r < WIDTH; r++)

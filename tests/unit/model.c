@@ -58,19 +58,31 @@ static void configs(void)
 	    {"{" SHAPE "}", "ok"},
 	    {"{" SHAPE ",\"rope_scaling\":null,\"hidden_act\":\"silu\"}", "ok"},
 	    {"{" SHAPE ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8}}",
-	     ".rope_scaling.rope_type: 'llama3' is not supported (only 'default' is)"},
-	    {"{" SHAPE ",\"hidden_act\":\"gelu\"}", ".hidden_act: 'gelu' is not supported (only 'silu' is)"},
-	    {"{" SHAPE ",\"attention_bias\":true}", ".attention_bias: true is not supported"},
+	     ".rope_scaling.low_freq_factor: expected number, got nothing"},
+	    {"{" SHAPE ",\"rope_scaling\":{\"rope_type\":\"dynamic\",\"factor\":8}}",
+	     ".rope_scaling.rope_type: 'dynamic' is not supported (default, linear, llama3 and yarn are)"},
+	    {"{" SHAPE ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":8,\"slope\":1}}",
+	     ".rope_scaling.slope: not supported"},
+	    {"{" SHAPE ",\"rope_parameters\":{\"partial_rotary_factor\":0.5}}",
+	     ".rope_parameters.partial_rotary_factor: 0.5 is not supported (only 1 is)"},
+	    {"{" SHAPE ",\"hidden_act\":\"gelu\"}",
+	     ".hidden_act: 'gelu' is not supported (silu, gelu_new and gelu_pytorch_tanh are)"},
+	    {"{" SHAPE ",\"attention_bias\":true}", "ok"},
+	    {"{" SHAPE ",\"sliding_window\":null,\"use_cache\":true,\"summary_type\":\"x\"}", "ok"},
+	    {"{" SHAPE ",\"sliding_window\":16}", ".sliding_window: not supported"},
+	    {"{" SHAPE ",\"a_later_feature\":1}", ".a_later_feature: not supported"},
 	    {"{" SHAPE ",\"num_key_value_heads\":2}",
 	     ".num_attention_heads: 1 is not a multiple of .num_key_value_heads, 2"},
 	    {"{" SHAPE ",\"head_dim\":3}", ".head_dim: 3 is odd: rotary positions need pairs"},
 	    {"{" SHAPE ",\"hidden_size\":0}", ".hidden_size: 0 is not in [1, 16777216]"},
-	    {"{" SHAPE ",\"num_hidden_layers\":16777216}", ".num_hidden_layers: 16777216 is more than 4096"},
+	    {"{" SHAPE ",\"num_hidden_layers\":16777216}", ".num_hidden_layers: 16777216 is more than 512"},
 	    {"{" SHAPE ",\"rms_norm_eps\":0}", ".rms_norm_eps: 0 is not positive"},
 	    {"{" SHAPE ",\"quantization_config\":{}}", ".quantization_config: quantized weights are not supported"},
 	    {"{" SHAPE ",\"eos_token_id\":3}", ".eos_token_id: 3 is no token of a vocabulary of 3"},
 	    {"{" SHAPE ",\"eos_token_id\":[1,\"2\"]}", ".eos_token_id[1]: expected number, got string"},
-	    {"{\"model_type\":\"mamba\"}", ".model_type: 'mamba' is not supported (only 'llama' is)"},
+	    {"{\"model_type\":\"mamba\"}", ".model_type: 'mamba' is not supported (llama, mistral, qwen2, qwen3, "
+					   "smollm3, gemma, gemma2, gemma3_text, "
+					   "gpt2 are)"},
 	    {"{", "not JSON at byte 1: unexpected end"},
 	    {"[]", "expected object, got array"},
 	};
@@ -79,9 +91,9 @@ static void configs(void)
 		CHECK_STR(loaded(&c, rows[i].config), rows[i].result);
 	CHECK_STR(loaded(&c, "{" SHAPE "}"), "ok");
 	CHECK(c.n_kv_heads == 1 && c.head_dim == 2 && c.max_position == 2048 && !c.tie_word_embeddings);
-	CHECK(c.rope_theta == 10000 && c.rms_norm_eps == 1e-6f && c.eos == -1 && c.n_end == 0);
+	CHECK(c.ropes[0].theta == 10000 && c.norm_eps == 1e-6f && c.eos == -1 && c.n_end == 0);
 	CHECK_STR(loaded(&c, "{" SHAPE ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e5}}"), "ok");
-	CHECK(c.rope_theta == 5e5);
+	CHECK(c.ropes[0].theta == 5e5);
 }
 
 /* The end set is the union of both files and the tokenizer's, which comes first. */
@@ -178,22 +190,33 @@ static void hashes(void)
 
 /* ---- adapters ---- */
 
+static bool hits(const struct spar_lora_config *l, const char *name, enum spar_param_kind kind)
+{
+	struct spar_param p = {.kind = kind};
+	snprintf(p.name, sizeof p.name, "%s", name);
+	return spar_lora_hits(l, &p);
+}
+
 static void lora_options(void)
 {
 	struct spar_lora_config l;
 	struct spar_err err = {0};
 	CHECK(spar_lora_parse(&l, "r=8,alpha=16,dropout=0,targets=q_proj+down_proj", &err) == 0);
 	CHECK(l.r == 8 && l.alpha == 16 && l.dropout == 0 && l.n_targets == 2 && spar_lora_scale(&l) == 2);
-	CHECK(spar_lora_hits(&l, "model.layers.7.self_attn.q_proj.weight") && spar_lora_hits(&l, "mlp.down_proj"));
-	CHECK(!spar_lora_hits(&l, "model.layers.7.self_attn.k_proj.weight") && !spar_lora_hits(&l, "model.xq_proj"));
+	CHECK(hits(&l, "model.layers.7.self_attn.q_proj.weight", SPAR_PARAM_LINEAR));
+	CHECK(!hits(&l, "model.layers.7.self_attn.q_proj.bias", SPAR_PARAM_BIAS));
+	CHECK(!hits(&l, "model.layers.7.self_attn.k_proj.weight", SPAR_PARAM_LINEAR));
+	CHECK(!hits(&l, "model.xq_proj.weight", SPAR_PARAM_LINEAR));
 	spar_lora_release(&l);
 	CHECK(spar_lora_parse(&l, "", &err) == 0 && l.r == 16 && l.alpha == 32 && l.dropout == 0.05 &&
 	      l.n_targets == 4);
 	spar_lora_release(&l);
 	CHECK(spar_lora_parse(&l, "r=16,alpha=8,rslora=true,targets=all-linear", &err) == 0 &&
 	      spar_lora_scale(&l) == 2);
-	CHECK(spar_lora_hits(&l, "model.layers.0.mlp.up_proj.weight") && !spar_lora_hits(&l, "lm_head.weight"));
-	CHECK(!spar_lora_hits(&l, "model.layers.0.input_layernorm.weight"));
+	CHECK(hits(&l, "model.layers.0.mlp.up_proj.weight", SPAR_PARAM_LINEAR));
+	CHECK(!hits(&l, "model.layers.0.mlp.up_proj.bias", SPAR_PARAM_BIAS));
+	CHECK(!hits(&l, "lm_head.weight", SPAR_PARAM_HEAD));
+	CHECK(!hits(&l, "model.layers.0.input_layernorm.weight", SPAR_PARAM_NORM));
 	spar_lora_release(&l);
 	static const char *const wrong[] = {"r=0",       "r",        "rank=4",       "alpha=-1",
 					    "dropout=1", "targets=", "targets=a++b", "rslora=2"};
@@ -305,7 +328,7 @@ static void merged_once(void)
 {
 	struct spar_model m;
 	struct spar_lora_config l;
-	put_weights("a", "{" TIED ",\"torch_dtype\":\"float32\",\"note\":1.0}", 1.00390625f, false, 0);
+	put_weights("a", "{" TIED ",\"torch_dtype\":\"float32\",\"attention_dropout\":1.0}", 1.00390625f, false, 0);
 	CHECK(spar_lora_parse(&l, "r=4,alpha=4,targets=down_proj", NULL) == 0);
 	put_adapter(&l, 0.0005f / 4);
 	spar_lora_release(&l);
@@ -320,7 +343,7 @@ static void merged_once(void)
 	spar_model_close(&m);
 	struct spar_str config = SPAR_STR_INIT;
 	CHECK(spar_file_read(at("merged/config.json"), 4096, &config, NULL) == 0);
-	CHECK_STR(config.data, "{" TIED ",\"torch_dtype\":\"bfloat16\",\"note\":1.0}");
+	CHECK_STR(config.data, "{" TIED ",\"torch_dtype\":\"bfloat16\",\"attention_dropout\":1.0}");
 	spar_str_release(&config);
 }
 

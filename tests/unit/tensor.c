@@ -92,18 +92,21 @@ static size_t lay_out(struct spar_branch *b, int32_t *parent)
 	return n;
 }
 
-/* softmax(q k / sqrt d) v over the path to the root, in double. q, k are (heads, nodes, d), v is (nodes, heads, d). */
-static void attend_plainly(const float *q, const float *k, const float *v, const int32_t *parent, double *out)
+/* softmax(scale q k) v over the path to the root, in double. q, k are (heads, nodes, d), v is (nodes, heads, d). */
+static void attend_plainly(const float *q, const float *k, const float *v, const int32_t *parent, size_t window,
+			   double scale, double cap, double *out)
 {
 	for (int h = 0; h < HEADS; h++)
 		for (int i = 0; i < NODES; i++) {
 			int kv = h / (HEADS / KV);
 			double sum = 0, mixed[D] = {0};
-			for (int32_t j = i; j >= 0; j = parent[j]) {
+			size_t distance = 0;
+			for (int32_t j = i; j >= 0 && (!window || distance < window); j = parent[j], distance++) {
 				double dot = 0;
 				for (int c = 0; c < D; c++)
 					dot += (double)q[(h * NODES + i) * D + c] * k[(kv * NODES + j) * D + c];
-				double w = exp(dot / sqrt(D));
+				dot = cap > 0 ? cap * tanh(dot * scale / cap) : dot * scale;
+				double w = exp(dot);
 				sum += w;
 				for (int c = 0; c < D; c++)
 					mixed[c] += w * v[(j * KV + kv) * D + c];
@@ -130,19 +133,26 @@ static void check_attention(void)
 		k[i] = (float)spar_rng_normal(&rng, 1, i, 0, 0);
 		v[i] = (float)spar_rng_normal(&rng, 2, i, 0, 0);
 	}
-	attend_plainly(q, k, v, parent, want);
-	struct spar_scope *s = spar_scope_new(cpu, false);
-	struct spar_tensor *out =
-	    spar_tensor_attend(s, spar_tensor_from_f32(s, q, 3, (size_t[]){HEADS, NODES, D}),
-			       spar_tensor_from_f32(s, k, 3, (size_t[]){KV, NODES, D}),
-			       spar_tensor_from_f32(s, v, 2, (size_t[]){NODES, KV * D}), spar_tree_new(s, branches, n));
-	spar_tensor_read(s, out, got, Q);
-	CHECK(spar_scope_status(s, &err) == 0);
-	double worst = 0;
-	for (int i = 0; i < Q; i++)
-		worst = fmax(worst, fabs(got[i] - want[i]));
-	CHECK(worst < 1e-5);
-	spar_scope_free(s);
+	static const struct {
+		size_t window;
+		double scale, cap;
+	} rows[] = {{0, 0.25, 0}, {1, 0.25, 0}, {7, 0.3, 0}, {300, 0.25, 0}, {0, 1, 0.8}, {20, 0.5, 2}};
+	for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+		attend_plainly(q, k, v, parent, rows[r].window, rows[r].scale, rows[r].cap, want);
+		struct spar_scope *s = spar_scope_new(cpu, false);
+		struct spar_tensor *out =
+		    spar_tensor_attend(s, spar_tensor_from_f32(s, q, 3, (size_t[]){HEADS, NODES, D}),
+				       spar_tensor_from_f32(s, k, 3, (size_t[]){KV, NODES, D}),
+				       spar_tensor_from_f32(s, v, 2, (size_t[]){NODES, KV * D}),
+				       spar_tree_new(s, branches, n, rows[r].window), rows[r].scale, rows[r].cap);
+		spar_tensor_read(s, out, got, Q);
+		CHECK(spar_scope_status(s, &err) == 0);
+		double worst = 0;
+		for (int i = 0; i < Q; i++)
+			worst = fmax(worst, fabs(got[i] - want[i]));
+		CHECK_NEAR(worst, 0, 1e-5);
+		spar_scope_free(s);
+	}
 }
 
 int main(void)

@@ -32,6 +32,7 @@ void spar_attention_init(struct spar_attention *a, const struct spar_config *c, 
 	    .gemm = dtype == SPAR_BF16 ? kernel->gemm_bf16 : kernel->gemm_f32,
 	    .dtype = dtype,
 	    .threads = threads,
+	    .config = c,
 	    .n_layers = c->n_layers,
 	    .n_kv_heads = c->n_kv_heads,
 	    .head_dim = c->head_dim,
@@ -186,11 +187,19 @@ struct work {
 	const struct spar_attention *a;
 	size_t layer, head;
 	size_t ld;      /* positions that a row of scores has room for */
+	size_t window;  /* of the layer; 0: none */
+	size_t start;   /* first position that a row of the unit sees, rounded down to SPAR_LANES */
 	float *scores;  /* (queries, ld), then weights in place, as acts */
 	float *sums;    /* (queries) */
 	float *results; /* (queries, width) */
 	float *block;   /* (queries, SPAR_LANES), or one row of results as acts */
 };
+
+/* Where to begin in a piece. */
+static size_t first_of(const struct work *w, const struct spar_piece *p)
+{
+	return p->from > w->start ? p->from : w->start;
+}
 
 /* scores[position] = q . key, for n queries. A block whose first lanes belong to an earlier piece goes by way of `block`;
  * lanes behind a piece's end are overwritten by the next piece, or masked. */
@@ -198,7 +207,7 @@ static void score(const struct work *w, struct pieces list, const void *q, size_
 {
 	const struct spar_attention *a = w->a;
 	for (const struct spar_piece *p = a->pieces + list.first, *end = p + list.n; p < end; p++)
-		for (size_t pos = p->from, next; pos < p->to; pos = next) {
+		for (size_t pos = first_of(w, p), next; pos < p->to; pos = next) {
 			size_t lane = pos % SPAR_LANES, base = pos - lane;
 			next = base + SPAR_LANES < p->to ? base + SPAR_LANES : p->to;
 			const void *keys = keys_at(a, p->node, pos, w->layer, w->head);
@@ -221,7 +230,7 @@ static void gather(const struct work *w, struct pieces list, const char *weights
 	const struct spar_attention *a = w->a;
 	size_t size = a->kernel->act_size, ld = w->ld * sizeof(float) / size;
 	for (const struct spar_piece *p = a->pieces + list.first, *end = p + list.n; p < end; p++)
-		for (size_t pos = p->from, next; pos < p->to; pos = next) {
+		for (size_t pos = first_of(w, p), next; pos < p->to; pos = next) {
 			size_t lane = pos % SPAR_LANES, base = pos - lane;
 			next = base + SPAR_LANES < p->to ? base + SPAR_LANES : p->to;
 			const void *values = values_at(a, p->node, pos, w->layer, w->head);
@@ -239,17 +248,38 @@ static void gather(const struct work *w, struct pieces list, const char *weights
 		}
 }
 
-/* One row's scores become weights (acts, in place), not yet divided by their sum, which is returned. */
-static float soften(const struct spar_attention *a, float *scores, size_t n_keys)
+/* First position that a row of so many keys sees. */
+static size_t window_start(size_t window, size_t n_keys)
 {
-	size_t padded = spar_round_up(n_keys, SPAR_LANES);
-	for (size_t i = n_keys; i < padded; i++)
+	return window && n_keys > window ? n_keys - window : 0;
+}
+
+/* One row's scores become weights (acts, in place), not yet divided by their sum, which is returned. */
+static float soften(const struct work *w, float *scores, size_t n_keys)
+{
+	const struct spar_kernel *kernel = w->a->kernel;
+	size_t end = spar_round_up(n_keys, SPAR_LANES), start = w->start, first = window_start(w->window, n_keys);
+	float scale = (float)spar_config_score_scale(w->a->config), cap = (float)w->a->config->attention_cap;
+	for (size_t i = first; cap > 0 && i < n_keys; i++)
+		scores[i] = cap * tanhf(scores[i] * scale / cap);
+	for (size_t i = start; i < first; i++)
 		scores[i] = -INFINITY;
-	float top = a->kernel->max(scores, padded);
-	float sum = a->kernel->exps(scores, padded, top, 1.0f / sqrtf((float)a->head_dim), scores);
-	if (a->kernel->act_size < sizeof *scores)
-		a->kernel->scale(scores, 1.0f, padded, scores);
+	for (size_t i = n_keys; i < end; i++)
+		scores[i] = -INFINITY;
+	float top = kernel->max(scores + start, end - start);
+	float sum = kernel->exps(scores + start, end - start, top, cap > 0 ? 1 : scale, scores + start);
+	if (kernel->act_size < sizeof *scores)
+		kernel->scale(scores + start, 1.0f, end - start, (char *)scores + start * kernel->act_size);
 	return sum;
+}
+
+/* The first position that any row of the unit sees: that of the row with the fewest keys. */
+static size_t unit_start(const struct spar_unit *u, size_t window)
+{
+	size_t n_keys = u->n_keys[0];
+	for (size_t r = 1; r < u->n_rows; r++)
+		n_keys = u->n_keys[r] < n_keys ? u->n_keys[r] : n_keys;
+	return window_start(window, n_keys) / SPAR_LANES * SPAR_LANES;
 }
 
 /* One unit and head. q: the unit's queries; out: the unit's first row, at the first head of the group. */
@@ -261,7 +291,7 @@ static void attend(const struct work *w, const struct spar_unit *u, const char *
 	for (size_t r = 0; r < u->n_rows; r++)
 		score(w, u->rest[r], q + r * group * a->width * size, group, w->scores + r * group * w->ld);
 	for (size_t i = 0; i < n; i++)
-		w->sums[i] = soften(a, w->scores + i * w->ld, u->n_keys[i / group]);
+		w->sums[i] = soften(w, w->scores + i * w->ld, u->n_keys[i / group]);
 
 	memset(w->results, 0, n * a->width * sizeof *w->results);
 	gather(w, u->common, (const char *)w->scores, n, w->results);
@@ -283,6 +313,8 @@ void spar_attention_run(const struct spar_attention *a, struct spar_worker *work
 		const struct spar_unit *u = &a->units[i % a->n_units];
 		size_t head = i / a->n_units;
 		struct work w = {.a = a, .layer = layer, .head = head, .ld = u->n_positions};
+		w.window = spar_config_window(a->config, layer);
+		w.start = unit_start(u, w.window);
 		w.sums = scratch;
 		w.results = w.sums + spar_round_up(n_queries, SPAR_LANES);
 		w.block = w.results + n_queries * a->width;

@@ -3,7 +3,8 @@
  * Rows that follow each other in a batch form units. What the paths of a unit's rows have in common is read once for all of
  * them, as packed matrices: scores = q (rows x heads of a group) times keys, result += weights times values. Then each row
  * goes on with the rest of its own path. The scores of a row stand in one array by position, and sums over it are made in
- * order of position: how the path is cut into nodes, and which rows share a unit, changes no bit of a float32 result.
+ * order of position: how the path is cut into nodes, and which rows share a unit, changes no bit of a float32 result. In a
+ * windowed layer what is before the window is not read; scores there that are, for the sake of another row, weigh 0.
  *
  * A cache block holds, for each layer and each head of keys, SPAR_LANES keys as a panel (k: dimension, columns: positions)
  * and SPAR_LANES values as a panel (k: position, columns: dimensions). Dimensions are padded with zeros to SPAR_LANES.
@@ -29,6 +30,7 @@ struct spar_attention {
 	spar_gemm_fn *gemm;
 	enum spar_dtype dtype;
 	int threads;
+	const struct spar_config *config;             /* borrowed */
 	size_t n_layers, n_kv_heads, head_dim, group; /* group: query heads per head of keys */
 	size_t width;                                 /* head_dim padded */
 	size_t unit_rows;                             /* most rows of a unit */

@@ -1,9 +1,10 @@
 #include "model/engine/forward.h"
+#include "model/half.h"
 #include <math.h>
 #include <stdlib.h>
 
-#define N_PHASES(n_layers) (1 + 8 * (n_layers)) /* of a pass */
-#define BLOCK_ROWS 24                           /* a multiple of every tile's height in panels of SPAR_PANEL columns */
+#define N_PHASES(n_layers) (1 + 10 * (n_layers)) /* of a pass, at most */
+#define BLOCK_ROWS 24                            /* a multiple of every tile's height in panels of SPAR_PANEL columns */
 
 int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const struct spar_weights *w,
 		      const struct spar_kernel *kernel, int threads, struct spar_err *err)
@@ -13,12 +14,16 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 	    .weights = w,
 	    .kernel = kernel,
 	    .gemm = w->dtype == SPAR_BF16 ? kernel->gemm_bf16 : kernel->gemm_f32,
+	    .activate = c->activation == SPAR_ACTIVATION_SILU ? kernel->swiglu : kernel->geglu,
+	    .embedding_scale = (float)(c->embedding_scale > 0 ? c->embedding_scale : 1),
 	    .threads = threads,
 	    .hidden = spar_round_up(c->hidden_size, SPAR_PANEL),
 	    .qkv = spar_round_up((c->n_heads + 2 * c->n_kv_heads) * c->head_dim, SPAR_PANEL),
 	    .attended = spar_round_up(c->n_heads * c->head_dim, SPAR_PANEL),
 	    .inner = spar_round_up(c->intermediate_size, SPAR_PANEL),
 	};
+	if (w->dtype == SPAR_BF16)
+		f->embedding_scale = spar_bf16_to_f32(spar_f32_to_bf16(f->embedding_scale));
 	spar_attention_init(&f->attention, c, kernel, w->dtype, threads);
 	if (spar_team_init(&f->team, N_PHASES(c->n_layers), err) < 0)
 		return -SPAR_FAIL;
@@ -28,6 +33,7 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 	} buffers[] = {
 	    {(void **)&f->x, f->hidden * sizeof(float)},
 	    {&f->normed, f->hidden * kernel->act_size},
+	    {(void **)&f->branch, f->hidden * sizeof(float)},
 	    {(void **)&f->projected, f->qkv * sizeof(float)},
 	    {&f->q, c->n_heads * f->attention.width * kernel->act_size},
 	    {&f->mixed, f->attended * kernel->act_size},
@@ -50,25 +56,32 @@ void spar_forward_release(struct spar_forward *f)
 	free(f->team.phases);
 	free(f->x);
 	free(f->normed);
+	free(f->branch);
 	free(f->projected);
 	free(f->q);
 	free(f->mixed);
 	free(f->gated);
-	free(f->cosine);
-	free(f->sine);
+	for (size_t i = 0; i < 2; i++) {
+		free(f->cosine[i]);
+		free(f->sine[i]);
+	}
 	*f = (struct spar_forward){0};
 }
 
 /* Rotary angles up to position n. */
 static void make_angles(struct spar_forward *f, size_t n)
 {
+	const struct spar_config *c = f->config;
 	if (n <= f->n_angles)
 		return;
-	size_t half = f->config->head_dim / 2, done = f->n_angles * half;
+	size_t half = c->head_dim / 2, first = f->n_angles;
 	n = spar_round_up(n, 1024);
-	f->cosine = spar_realloc(f->cosine, n * half * sizeof *f->cosine);
-	f->sine = spar_realloc(f->sine, n * half * sizeof *f->sine);
-	spar_config_rotary(f->config, f->n_angles, n, f->cosine + done, f->sine + done);
+	for (size_t i = 0; i < sizeof c->ropes / sizeof *c->ropes; i++) {
+		f->cosine[i] = spar_realloc(f->cosine[i], n * half * sizeof **f->cosine);
+		f->sine[i] = spar_realloc(f->sine[i], n * half * sizeof **f->sine);
+		spar_rope_angles(&c->ropes[i], c->head_dim, first, n - first, f->cosine[i] + first * half,
+				 f->sine[i] + first * half);
+	}
 	f->n_angles = n;
 }
 
@@ -109,6 +122,9 @@ static void panel_product(const struct spar_forward *f, const struct spar_linear
 	f->gemm((const char *)a + item->row * lda * f->kernel->act_size, lda,
 		spar_linear_panel(l, f->weights->dtype, item->panel), SPAR_PANEL, k, c, ldc, item->n_rows,
 		item->n_columns, mode);
+	for (size_t r = 0; l->bias && r < item->n_rows; r++)
+		for (size_t j = 0; j < item->n_columns; j++)
+			c[r * ldc + j] += l->bias[item->column + j];
 }
 
 /* c (n_rows, ldc) = or += a (n_rows, lda) times the weights; rows of c are padded to SPAR_PANEL. */
@@ -122,23 +138,30 @@ static void multiply(const struct spar_forward *f, struct spar_worker *w, const 
 	}
 }
 
-/* gated = silu(gate(normed)) * up(normed): both panels of a block of rows meet while they are in the first-level cache. */
+/* gated = activation(gate(normed)) * up(normed): both panels of a block of rows meet while they are in the first-level
+ * cache. A plain MLP is one whose up is the gate and whose other factor is 1. */
 static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, const struct spar_layer *layer,
 			   size_t n_rows)
 {
-	struct items items = share_out(f, &layer->gate, n_rows);
+	bool plain = !layer->gate.panels;
+	const struct spar_linear *l = plain ? &layer->up : &layer->gate;
+	struct items items = share_out(f, l, n_rows);
 	for (size_t i; spar_worker_take(w, items.n, &i);) {
-		struct item whole = item_at(&items, &layer->gate, n_rows, i), item = whole;
+		struct item whole = item_at(&items, l, n_rows, i), item = whole;
+		float gate[BLOCK_ROWS * SPAR_PANEL], up[BLOCK_ROWS * SPAR_PANEL];
+		for (size_t j = 0; plain && j < BLOCK_ROWS * SPAR_PANEL; j++)
+			up[j] = 1;
 		for (; item.row < whole.row + whole.n_rows; item.row += BLOCK_ROWS) {
-			float gate[BLOCK_ROWS * SPAR_PANEL], up[BLOCK_ROWS * SPAR_PANEL];
 			size_t left = whole.row + whole.n_rows - item.row;
 			item.n_rows = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-			panel_product(f, &layer->gate, &item, f->normed, f->hidden, gate, SPAR_PANEL, SPAR_GEMM_SET);
-			panel_product(f, &layer->up, &item, f->normed, f->hidden, up, SPAR_PANEL, SPAR_GEMM_SET);
+			panel_product(f, l, &item, f->normed, f->hidden, gate, SPAR_PANEL, SPAR_GEMM_SET);
+			if (!plain)
+				panel_product(f, &layer->up, &item, f->normed, f->hidden, up, SPAR_PANEL,
+					      SPAR_GEMM_SET);
 			for (size_t r = 0; r < item.n_rows; r++) {
 				size_t to = (item.row + r) * f->inner + item.column;
-				f->kernel->swiglu(gate + r * SPAR_PANEL, up + r * SPAR_PANEL, item.n_columns,
-						  (char *)f->gated + to * f->kernel->act_size);
+				f->activate(gate + r * SPAR_PANEL, up + r * SPAR_PANEL, item.n_columns,
+					    (char *)f->gated + to * f->kernel->act_size);
 			}
 		}
 	}
@@ -148,6 +171,7 @@ static void multiply_head(const struct spar_forward *f, struct spar_worker *w, s
 			  float *logits)
 {
 	const struct spar_linear *head = &f->weights->head;
+	float cap = (float)f->config->logit_cap;
 	struct items items = share_out(f, head, n_rows);
 	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item whole = item_at(&items, head, n_rows, i), item = whole;
@@ -159,6 +183,8 @@ static void multiply_head(const struct spar_forward *f, struct spar_worker *w, s
 			panel_product(f, head, &item, f->normed, f->hidden, block, SPAR_PANEL, SPAR_GEMM_SET);
 			for (size_t r = 0; r < item.n_rows; r++) {
 				float *row = block + r * SPAR_PANEL;
+				for (size_t j = 0; cap > 0 && j < wide; j++)
+					row[j] = cap * tanhf(row[j] / cap);
 				for (size_t j = limit > item.column ? limit - item.column : 0; j < wide; j++)
 					row[j] = -INFINITY;
 				memcpy(logits + (item.row + r) * head->n + item.column, row, wide * sizeof *row);
@@ -169,41 +195,96 @@ static void multiply_head(const struct spar_forward *f, struct spar_worker *w, s
 
 /* ---- what is done row by row ---- */
 
-static void normalize(const struct spar_forward *f, struct spar_worker *w, const float *x, const float *weight,
-		      size_t n_rows)
+/* One row of any length; y may be x. */
+static void norm_row(const struct spar_config *c, const struct spar_norm_weights *norm, const float *x, size_t n,
+		     float *y)
 {
-	for (size_t r; spar_worker_take(w, n_rows, &r);)
-		f->kernel->norm(x + r * f->hidden, weight, f->hidden, f->config->hidden_size, f->config->rms_norm_eps,
-				(char *)f->normed + r * f->hidden * f->kernel->act_size);
+	double mean = 0, square = 0;
+	for (size_t i = 0; i < n && c->norm == SPAR_NORM_LAYER; i++)
+		mean += x[i];
+	mean /= (double)n;
+	for (size_t i = 0; i < n; i++)
+		square += (x[i] - mean) * (x[i] - mean);
+	float factor = (float)(1 / sqrt(square / (double)n + c->norm_eps));
+	for (size_t i = 0; i < n; i++)
+		y[i] = (x[i] - (float)mean) * factor * norm->weight[i] + (norm->bias ? norm->bias[i] : 0);
+}
+
+static void normalize(const struct spar_forward *f, struct spar_worker *w, const float *x,
+		      const struct spar_norm_weights *norm, size_t n_rows)
+{
+	const struct spar_config *c = f->config;
+	for (size_t r; spar_worker_take(w, n_rows, &r);) {
+		char *act = (char *)f->normed + r * f->hidden * f->kernel->act_size;
+		float *row = f->branch + r * f->hidden;
+		if (c->norm == SPAR_NORM_LAYER) {
+			norm_row(c, norm, x + r * f->hidden, c->hidden_size, row);
+			f->kernel->scale(row, 1, f->hidden, act);
+		} else {
+			f->kernel->norm(x + r * f->hidden, norm->weight, f->hidden, c->hidden_size, c->norm_eps, act);
+		}
+	}
+}
+
+/* x += l(a), normed before where the family has it so. */
+static void add_branch(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l, const void *a,
+		       size_t lda, const struct spar_norm_weights *post, size_t n_rows)
+{
+	if (!post->weight) {
+		multiply(f, w, l, a, lda, n_rows, f->x, f->hidden, SPAR_GEMM_ADD);
+		return;
+	}
+	multiply(f, w, l, a, lda, n_rows, f->branch, f->hidden, SPAR_GEMM_SET);
+	for (size_t r; spar_worker_take(w, n_rows, &r);) {
+		float *x = f->x + r * f->hidden, *branch = f->branch + r * f->hidden;
+		norm_row(f->config, post, branch, f->config->hidden_size, branch);
+		for (size_t i = 0; i < f->config->hidden_size; i++)
+			x[i] += branch[i];
+	}
 }
 
 static void embed(const struct spar_forward *f, struct spar_worker *w, const struct spar_row *rows, size_t n_rows)
 {
-	for (size_t r; spar_worker_take(w, n_rows, &r);)
-		spar_weights_embed(f->weights, rows[r].id, f->config->hidden_size, f->x + r * f->hidden);
+	for (size_t r; spar_worker_take(w, n_rows, &r);) {
+		float *x = f->x + r * f->hidden;
+		spar_weights_embed(f->weights, rows[r].id, f->config->hidden_size, x);
+		for (size_t i = 0; f->embedding_scale != 1 && i < f->config->hidden_size; i++)
+			x[i] *= f->embedding_scale;
+		spar_weights_add_position(f->weights, rows[r].pos, f->config->hidden_size, x);
+	}
 }
 
-/* Rotate queries and keys by their position; queries go where attention wants them, keys and values into the cache.
- * A query's padding is what stands behind it in `projected`: it meets the zeros of the keys' padding. */
+/* Norm a row's queries and keys and turn them by its position, as the layer has it. */
+static void prepare_heads(const struct spar_forward *f, size_t layer, size_t pos, float *projected)
+{
+	const struct spar_config *c = f->config;
+	const struct spar_layer *l = &f->weights->layers[layer];
+	size_t half = c->head_dim / 2;
+	int rope = c->layers[layer].rope;
+	for (size_t head = 0; head < c->n_heads + c->n_kv_heads; head++) {
+		float *at = projected + head * c->head_dim;
+		if (l->q_norm.weight)
+			norm_row(c, head < c->n_heads ? &l->q_norm : &l->k_norm, at, c->head_dim, at);
+		if (rope >= 0)
+			f->kernel->rotate(at, f->cosine[rope] + pos * half, f->sine[rope] + pos * half, half, at);
+	}
+}
+
+/* Queries go where attention wants them, keys and values into the cache. A query's padding is what stands behind it in
+ * `projected`: it meets the zeros of the keys' padding. */
 static void rotate_and_store(const struct spar_forward *f, struct spar_worker *w, size_t layer,
 			     const struct spar_row *rows, size_t n_rows)
 {
 	const struct spar_config *c = f->config;
 	const struct spar_attention *a = &f->attention;
-	size_t half = c->head_dim / 2, n_rotated = c->n_heads + c->n_kv_heads;
 	for (size_t r; spar_worker_take(w, n_rows, &r);) {
-		float *projected = f->projected + r * f->qkv;
-		const float *cosine = f->cosine + rows[r].pos * half, *sine = f->sine + rows[r].pos * half;
-		for (size_t head = 0; head < n_rotated; head++) {
-			float *at = projected + head * c->head_dim;
-			f->kernel->rotate(at, cosine, sine, half, at);
-		}
+		float *projected = f->projected + r * f->qkv, *keys = projected + c->n_heads * c->head_dim;
+		prepare_heads(f, layer, rows[r].pos, projected);
 		for (size_t head = 0; head < c->n_heads; head++)
 			f->kernel->scale(projected + head * c->head_dim, 1.0f, a->width,
 					 (char *)f->q + spar_attention_query(a, n_rows, r, head) * f->kernel->act_size);
 		if (rows[r].fresh)
-			spar_attention_store(a, &rows[r], layer, projected + c->n_heads * c->head_dim,
-					     projected + n_rotated * c->head_dim);
+			spar_attention_store(a, &rows[r], layer, keys, keys + c->n_kv_heads * c->head_dim);
 	}
 }
 
@@ -223,14 +304,14 @@ void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_
 		embed(f, &w, rows, n);
 		for (size_t i = 0; i < f->weights->n_layers; i++) {
 			const struct spar_layer *l = &f->weights->layers[i];
-			normalize(f, &w, f->x, l->attention_norm, n);
+			normalize(f, &w, f->x, &l->attention_norm, n);
 			multiply(f, &w, &l->qkv, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
 			rotate_and_store(f, &w, i, rows, n);
 			spar_attention_run(&f->attention, &w, i, f->q, n, f->mixed, f->attended);
-			multiply(f, &w, &l->o, f->mixed, f->attended, n, f->x, f->hidden, SPAR_GEMM_ADD);
-			normalize(f, &w, f->x, l->mlp_norm, n);
+			add_branch(f, &w, &l->o, f->mixed, f->attended, &l->attention_post_norm, n);
+			normalize(f, &w, f->x, &l->mlp_norm, n);
 			multiply_gated(f, &w, l, n);
-			multiply(f, &w, &l->down, f->gated, f->inner, n, f->x, f->hidden, SPAR_GEMM_ADD);
+			add_branch(f, &w, &l->down, f->gated, f->inner, &l->mlp_post_norm, n);
 		}
 	}
 }
@@ -241,7 +322,7 @@ void spar_forward_head(struct spar_forward *f, const float *x, size_t n, size_t 
 #pragma omp parallel num_threads(f->threads)
 	{
 		struct spar_worker w = spar_worker_begin(&f->team);
-		normalize(f, &w, x, f->weights->norm, n);
+		normalize(f, &w, x, &f->weights->norm, n);
 		multiply_head(f, &w, n, limit, logits);
 	}
 }

@@ -1,7 +1,7 @@
 /* forward.h - a batch of rows through the layers.
  *
  * One parallel region holds the whole pass. A layer is eight phases (team.h): norm, qkv, rotate and store, attention, o,
- * norm, gate and up, down. Buffers are made once.
+ * norm, gate and up, down; two more where norms stand behind o and down. Buffers are made once.
  */
 #ifndef SPAR_MODEL_ENGINE_FORWARD_H
 #define SPAR_MODEL_ENGINE_FORWARD_H
@@ -17,17 +17,20 @@ struct spar_forward {
 	const struct spar_weights *weights;
 	const struct spar_kernel *kernel;
 	spar_gemm_fn *gemm;
+	void (*activate)(const float *gate, const float *up, size_t n, void *act);
+	float embedding_scale; /* as the dtype has it */
 	int threads;
 	struct spar_team team;
 	struct spar_attention attention;
 	size_t hidden, qkv, attended, inner; /* widths of the buffers' rows: padded to SPAR_PANEL, the padding is 0 */
-	float *x;             /* (ROWS, hidden) the residual stream; after a pass the last layer's output */
-	void *normed;         /* (ROWS, hidden) acts */
-	float *projected;     /* (ROWS, qkv) */
-	void *q;              /* attention.h's order, acts */
-	void *mixed;          /* (ROWS, attended) acts: what attention gave */
-	void *gated;          /* (ROWS, inner) acts */
-	float *cosine, *sine; /* (n_angles, head_dim / 2) */
+	float *x;         /* (ROWS, hidden) the residual stream; after a pass the last layer's output */
+	void *normed;     /* (ROWS, hidden) acts */
+	float *branch;    /* (ROWS, hidden) what is to be added to x, where it is normed first; scratch of a norm */
+	float *projected; /* (ROWS, qkv) */
+	void *q;          /* attention.h's order, acts */
+	void *mixed;      /* (ROWS, attended) acts: what attention gave */
+	void *gated;      /* (ROWS, inner) acts */
+	float *cosine[2], *sine[2]; /* of each of the config's ropes, (n_angles, head_dim / 2) */
 	size_t n_angles;
 };
 

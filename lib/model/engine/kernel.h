@@ -43,6 +43,7 @@ struct spar_kernel {
 	/* Rows of padded length: n is a multiple of SPAR_LANES. */
 	void (*norm)(const float *x, const float *weight, size_t n, size_t n_true, float eps, void *act);
 	void (*swiglu)(const float *gate, const float *up, size_t n, void *act); /* silu(gate) * up */
+	void (*geglu)(const float *gate, const float *up, size_t n, void *act);  /* gelu(gate) * up, by tanh */
 	void (*scale)(const float *x, float factor, size_t n, void *act);
 	/* Rows of any length. */
 	void (*rotate)(const float *x, const float *cosine, const float *sine, size_t half,

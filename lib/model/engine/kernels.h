@@ -11,7 +11,7 @@
 
 #define SPAR_KERNEL(name, gemm_f32, gemm_bf16) \
 	{ \
-		name, sizeof(ACT), gemm_f32, gemm_bf16, norm, swiglu, scale, rotate, max, exps \
+		name, sizeof(ACT), gemm_f32, gemm_bf16, norm, swiglu, geglu, scale, rotate, max, exps \
 	}
 
 extern const struct spar_kernel spar_kernel_avx512bf16, spar_kernel_avx512, spar_kernel_avx2, spar_kernel_portable;

@@ -66,6 +66,15 @@ static void swiglu(const float *gate, const float *up, size_t n, void *act)
 	}
 }
 
+/* gelu(g) = g / 2 (1 + tanh(u)) = g / (1 + e^-2u), u = sqrt(2 / pi) (g + 0.044715 g^3) */
+static void geglu(const float *gate, const float *up, size_t n, void *act)
+{
+	for (size_t i = 0; i < n; i += LENGTH) {
+		V g = LOAD(gate + i), u = g * FMA(g * g, SPLAT(-0.0713548162726f), SPLAT(-1.5957691216057f));
+		STORE_ACT((ACT *)act + i, g / (exp_vector(u) + 1) * LOAD(up + i));
+	}
+}
+
 static void scale(const float *x, float factor, size_t n, void *act)
 {
 	for (size_t i = 0; i < n; i += LENGTH)

@@ -26,25 +26,20 @@ static int take_linear(struct spar_weights *w, struct spar_linear *l, size_t n, 
 
 static int take_all(struct spar_weights *w, const struct spar_config *c, struct spar_err *err)
 {
-	size_t hidden = c->hidden_size, inner = c->intermediate_size, padded = spar_round_up(hidden, SPAR_PANEL);
+	size_t hidden = c->hidden_size, inner = c->intermediate_size, size = spar_dtype_size(w->dtype);
 	size_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
 	w->n_layers = c->n_layers;
 	w->layers = spar_calloc(c->n_layers, sizeof *w->layers);
 	for (size_t i = 0; i < c->n_layers; i++) {
 		struct spar_layer *l = &w->layers[i];
 		if (take_linear(w, &l->qkv, q + 2 * kv, hidden, err) < 0 || take_linear(w, &l->o, hidden, q, err) < 0 ||
-		    take_linear(w, &l->gate, inner, hidden, err) < 0 ||
-		    take_linear(w, &l->up, inner, hidden, err) < 0 ||
-		    take_linear(w, &l->down, hidden, inner, err) < 0 ||
-		    !(l->attention_norm = take(w, padded * sizeof(float), err)) ||
-		    !(l->mlp_norm = take(w, padded * sizeof(float), err)))
+		    (!c->plain_mlp && take_linear(w, &l->gate, inner, hidden, err) < 0) ||
+		    take_linear(w, &l->up, inner, hidden, err) < 0 || take_linear(w, &l->down, hidden, inner, err) < 0)
 			return -SPAR_FAIL;
 	}
 	if (take_linear(w, &w->head, c->vocab_size, hidden, err) < 0 ||
-	    !(w->norm = take(w, padded * sizeof(float), err)))
-		return -SPAR_FAIL;
-	if (!c->tie_word_embeddings &&
-	    !(w->embedding = take(w, c->vocab_size * hidden * spar_dtype_size(w->dtype), err)))
+	    (!c->tie_word_embeddings && !(w->embedding = take(w, c->vocab_size * hidden * size, err))) ||
+	    (c->learned_positions && !(w->positions = take(w, c->max_position * hidden * size, err))))
 		return -SPAR_FAIL;
 	return 0;
 }
@@ -71,91 +66,123 @@ static void pack(const struct spar_weights *w, struct spar_linear *l, size_t fir
 		}
 }
 
-static void fill_embedding(struct spar_weights *w, const float *values, size_t n)
+static void fill(const struct spar_weights *w, void *to, const float *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (w->dtype == SPAR_BF16)
-			((uint16_t *)w->embedding)[i] = spar_f32_to_bf16(values[i]);
+			((uint16_t *)to)[i] = spar_f32_to_bf16(values[i]);
 		else
-			((float *)w->embedding)[i] = values[i];
+			((float *)to)[i] = values[i];
+}
+
+static float number_at(const struct spar_weights *w, const void *from, size_t i)
+{
+	return w->dtype == SPAR_BF16 ? spar_bf16_to_f32(((const uint16_t *)from)[i]) : ((const float *)from)[i];
 }
 
 void spar_weights_embed(const struct spar_weights *w, int32_t id, size_t hidden, float *out)
 {
-	const void *from = w->embedding ? w->embedding : w->head.panels;
-	for (size_t k = 0; k < hidden; k++) {
-		size_t at = w->embedding ? (size_t)id * hidden + k : panel_offset(&w->head, w->dtype, (size_t)id, k);
-		out[k] =
-		    w->dtype == SPAR_BF16 ? spar_bf16_to_f32(((const uint16_t *)from)[at]) : ((const float *)from)[at];
-	}
+	for (size_t k = 0; k < hidden; k++)
+		out[k] = w->embedding ? number_at(w, w->embedding, (size_t)id * hidden + k)
+				      : number_at(w, w->head.panels, panel_offset(&w->head, w->dtype, (size_t)id, k));
+}
+
+void spar_weights_add_position(const struct spar_weights *w, size_t pos, size_t hidden, float *x)
+{
+	for (size_t k = 0; w->positions && k < hidden; k++)
+		x[k] += number_at(w, w->positions, pos * hidden + k);
 }
 
 /* ---- which parameter goes where ---- */
 
-/* The part of a layer that a name means, and its first column there; false if the name is not known. */
-static bool find_linear(struct spar_layer *layer, const struct spar_config *c, const char *name, struct spar_linear **l,
-			size_t *first)
+/* The linear layer that a part belongs to, and its first column there. */
+static struct spar_linear *find_linear(struct spar_weights *w, const struct spar_config *c, const struct spar_param *p,
+				       size_t *first)
 {
+	struct spar_layer *l = p->layer < 0 ? NULL : &w->layers[p->layer];
 	size_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
-	const struct {
-		const char *name;
-		struct spar_linear *l;
-		size_t first;
-	} parts[] = {
-	    {"self_attn.q_proj.", &layer->qkv, 0},      {"self_attn.k_proj.", &layer->qkv, q},
-	    {"self_attn.v_proj.", &layer->qkv, q + kv}, {"self_attn.o_proj.", &layer->o, 0},
-	    {"mlp.gate_proj.", &layer->gate, 0},        {"mlp.up_proj.", &layer->up, 0},
-	    {"mlp.down_proj.", &layer->down, 0},
-	};
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		if (strstr(name, parts[i].name)) {
-			*l = parts[i].l;
-			*first = parts[i].first;
-			return true;
-		}
-	return false;
+	*first = p->part == SPAR_PART_K ? q : p->part == SPAR_PART_V ? q + kv : 0;
+	switch (p->part) {
+	case SPAR_PART_Q:
+	case SPAR_PART_K:
+	case SPAR_PART_V:
+	case SPAR_PART_QKV:
+		return &l->qkv;
+	case SPAR_PART_O:
+		return &l->o;
+	case SPAR_PART_GATE:
+		return &l->gate;
+	case SPAR_PART_UP:
+		return &l->up;
+	case SPAR_PART_DOWN:
+		return &l->down;
+	case SPAR_PART_HEAD:
+		return &w->head;
+	default:
+		return NULL;
+	}
 }
 
-static float *find_norm(struct spar_weights *w, const struct spar_param *p)
+static struct spar_norm_weights *find_norm(struct spar_weights *w, const struct spar_param *p)
 {
-	if (p->layer < 0)
-		return w->norm;
-	struct spar_layer *layer = &w->layers[p->layer];
-	if (strstr(p->name, ".input_layernorm."))
-		return layer->attention_norm;
-	return strstr(p->name, ".post_attention_layernorm.") ? layer->mlp_norm : NULL;
+	struct spar_layer *l = p->layer < 0 ? NULL : &w->layers[p->layer];
+	switch (p->part) {
+	case SPAR_PART_ATTENTION_NORM:
+		return &l->attention_norm;
+	case SPAR_PART_ATTENTION_POST_NORM:
+		return &l->attention_post_norm;
+	case SPAR_PART_MLP_NORM:
+		return &l->mlp_norm;
+	case SPAR_PART_MLP_POST_NORM:
+		return &l->mlp_post_norm;
+	case SPAR_PART_Q_NORM:
+		return &l->q_norm;
+	case SPAR_PART_K_NORM:
+		return &l->k_norm;
+	default:
+		return &w->norm;
+	}
 }
 
-static int place(struct spar_weights *w, const struct spar_config *c, const struct spar_param *p, const float *values,
+/* Numbers first, first + 1, ... of a vector of `size`, which is made with its first ones. */
+static int place_vector(struct spar_weights *w, float **vector, size_t size, size_t first, const float *values,
+			size_t n, struct spar_err *err)
+{
+	if (!*vector && !(*vector = take(w, spar_round_up(size, SPAR_PANEL) * sizeof **vector, err)))
+		return -SPAR_FAIL;
+	memcpy(*vector + first, values, n * sizeof *values);
+	return 0;
+}
+
+static int place_norm(struct spar_weights *w, const struct spar_config *c, const struct spar_param *p, float *values,
+		      struct spar_err *err)
+{
+	struct spar_norm_weights *norm = find_norm(w, p);
+	bool is_bias = p->kind == SPAR_PARAM_BIAS;
+	for (size_t i = 0; i < p->rows && c->norm == SPAR_NORM_RMS_PLUS_ONE; i++)
+		values[i] += 1;
+	return place_vector(w, is_bias ? &norm->bias : &norm->weight, p->rows, 0, values, p->rows, err);
+}
+
+/* `values` may be changed. */
+static int place(struct spar_weights *w, const struct spar_config *c, const struct spar_param *p, float *values,
 		 struct spar_err *err)
 {
-	struct spar_linear *l = NULL;
-	size_t first = 0;
-	float *norm = NULL;
-	switch (p->kind) {
-	case SPAR_PARAM_EMBED:
-		if (w->embedding)
-			fill_embedding(w, values, p->rows * p->cols);
-		else
-			pack(w, &w->head, 0, values, p->rows);
-		return 0;
-	case SPAR_PARAM_HEAD:
-		pack(w, &w->head, 0, values, p->rows);
-		return 0;
-	case SPAR_PARAM_NORM:
-		if (!(norm = find_norm(w, p)))
-			break;
-		memcpy(norm, values, p->rows * sizeof *values);
-		return 0;
-	case SPAR_PARAM_LINEAR:
-		if (p->layer < 0 || !find_linear(&w->layers[p->layer], c, p->name, &l, &first))
-			break;
+	size_t first;
+	struct spar_linear *l = find_linear(w, c, p, &first);
+	if (l && p->kind == SPAR_PARAM_BIAS)
+		return place_vector(w, &l->bias, l->n, first, values, p->rows, err);
+	if (l)
 		pack(w, l, first, values, p->rows);
-		return 0;
-	case SPAR_PARAM_BIAS: /* no family that is supported has one */
-		break;
-	}
-	return spar_fail(err, SPAR_FAIL, "%s: the engine has no place for this parameter", p->name);
+	else if (p->part == SPAR_PART_POSITIONS)
+		fill(w, w->positions, values, p->rows * p->cols);
+	else if (p->part == SPAR_PART_EMBED && w->embedding)
+		fill(w, w->embedding, values, p->rows * p->cols);
+	else if (p->part == SPAR_PART_EMBED)
+		pack(w, &w->head, 0, values, p->rows);
+	else
+		return place_norm(w, c, p, values, err);
+	return 0;
 }
 
 int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum spar_dtype dtype, int threads,
@@ -182,21 +209,38 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 	return rc;
 }
 
+static void release_norm(struct spar_norm_weights *n)
+{
+	free(n->weight);
+	free(n->bias);
+}
+
+static void release_linear(struct spar_linear *l)
+{
+	free(l->panels);
+	free(l->bias);
+}
+
 void spar_weights_release(struct spar_weights *w)
 {
 	for (size_t i = 0; i < w->n_layers; i++) {
 		struct spar_layer *l = &w->layers[i];
-		free(l->attention_norm);
-		free(l->mlp_norm);
-		free(l->qkv.panels);
-		free(l->o.panels);
-		free(l->gate.panels);
-		free(l->up.panels);
-		free(l->down.panels);
+		release_norm(&l->attention_norm);
+		release_norm(&l->attention_post_norm);
+		release_norm(&l->mlp_norm);
+		release_norm(&l->mlp_post_norm);
+		release_norm(&l->q_norm);
+		release_norm(&l->k_norm);
+		release_linear(&l->qkv);
+		release_linear(&l->o);
+		release_linear(&l->gate);
+		release_linear(&l->up);
+		release_linear(&l->down);
 	}
 	free(w->layers);
-	free(w->norm);
-	free(w->head.panels);
+	release_norm(&w->norm);
+	release_linear(&w->head);
 	free(w->embedding);
+	free(w->positions);
 	*w = (struct spar_weights){0};
 }

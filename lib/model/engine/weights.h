@@ -12,19 +12,24 @@ struct spar_linear {
 	float *bias; /* (n rounded up to SPAR_PANEL), 0 past n; NULL: none */
 };
 
+struct spar_norm_weights {
+	float *weight, *bias; /* (size rounded up to SPAR_PANEL), 0 past it; Gemma's 1 is added; NULL: none */
+};
+
 struct spar_layer {
-	float *attention_norm, *mlp_norm; /* (hidden rounded up to SPAR_PANEL), 0 past hidden */
-	struct spar_linear qkv;           /* columns: all q heads, all k heads, all v heads */
-	struct spar_linear o, gate, up, down;
+	struct spar_norm_weights attention_norm, attention_post_norm, mlp_norm, mlp_post_norm, q_norm, k_norm;
+	struct spar_linear qkv;               /* columns: all q heads, all k heads, all v heads */
+	struct spar_linear o, gate, up, down; /* gate: no panels in a plain MLP */
 };
 
 struct spar_weights {
 	enum spar_dtype dtype;
 	struct spar_layer *layers;
 	size_t n_layers;
-	float *norm;
+	struct spar_norm_weights norm;
 	struct spar_linear head; /* of a tied model the embedding is read from here */
 	void *embedding;         /* (vocab, hidden) row-major in dtype; NULL: tied */
+	void *positions;         /* (max_position, hidden) the same way; NULL: not learned */
 	size_t size_bytes;       /* of all the above */
 	int threads;             /* for packing */
 };
@@ -36,6 +41,9 @@ void spar_weights_release(struct spar_weights *w);
 
 /*! The embedding of `id` in float32, (hidden). */
 void spar_weights_embed(const struct spar_weights *w, int32_t id, size_t hidden, float *out);
+
+/*! x (hidden) += the learned embedding of a position, if the model has them. */
+void spar_weights_add_position(const struct spar_weights *w, size_t pos, size_t hidden, float *x);
 
 static inline const void *spar_linear_panel(const struct spar_linear *l, enum spar_dtype dtype, size_t panel)
 {

@@ -1,0 +1,168 @@
+"""Hold spar against transformers and peft, family by family, on small models with random weights made on the spot.
+
+    families.py BUILD [FAMILY...]
+
+For each: logits of the engine; loss and every gradient of the training graph; an adapter made by peft, read as it is and
+merged; an adapter trained by spar, read by peft; a checkpoint written by spar, read by transformers. One line a comparison;
+exits non-zero if one fails."""
+import json, os, shutil, subprocess, sys, tempfile
+
+import numpy as np
+import torch
+import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM
+from transformers import GemmaConfig, Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, SmolLM3Config
+
+build, wanted = sys.argv[1], sys.argv[2:]
+spar = os.path.join(build, "bin", "spar")
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+failed = 0
+
+SIZES = dict(vocab_size=101, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
+FAMILIES = {
+    "llama": LlamaConfig(**SIZES),
+    "llama-biases": LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    "llama3": LlamaConfig(**SIZES, rope_parameters=LLAMA3),
+    "llama-linear": LlamaConfig(**SIZES, rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0)),
+    "llama-yarn": LlamaConfig(**SIZES, rope_parameters=YARN),
+    "llama-yarn-mscale": LlamaConfig(**SIZES, rope_parameters=dict(YARN, mscale=0.7, mscale_all_dim=1.0, beta_fast=8.0, beta_slow=2.0, truncate=False)),
+    "mistral": MistralConfig(**SIZES, sliding_window=7, head_dim=32),
+    "mistral-no-window": MistralConfig(**SIZES, sliding_window=None),
+    "qwen2": Qwen2Config(**SIZES),
+    "qwen2-window": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=17, max_window_layers=1),
+    "qwen3": Qwen3Config(**SIZES, head_dim=32, tie_word_embeddings=True),
+    "smollm3": SmolLM3Config(**dict(SIZES, num_hidden_layers=5), no_rope_layer_interval=2),
+    "gemma": GemmaConfig(**SIZES, head_dim=32),
+    "gemma2": Gemma2Config(**SIZES, head_dim=32, sliding_window=5, query_pre_attn_scalar=24, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
+    "gemma3": Gemma3TextConfig(**dict(SIZES, num_hidden_layers=4), head_dim=32, sliding_window=9, query_pre_attn_scalar=24, _sliding_window_pattern=2,
+                               layer_types=["sliding_attention", "full_attention"] * 2),
+    "gpt2": GPT2Config(vocab_size=101, n_positions=256, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2),
+}
+
+
+def report(what, ok, figure):
+    global failed
+    failed += not ok
+    print(f"{'ok' if ok else 'NOT OK'}  {what}: {figure}", flush=True)
+
+
+def run(args, text=b""):
+    p = subprocess.run(args, input=text, capture_output=True)
+    if p.returncode:
+        raise RuntimeError(f"{' '.join(args)}: exit {p.returncode}: {p.stderr.decode()}")
+    return p.stdout
+
+
+def random_model(config, seed):
+    """Weights large enough that every part shows in the logits."""
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.randn_like(p)
+            vector = p.dim() == 1
+            p.copy_(p + 0.2 * noise if vector else noise * (0.5 if "wte" in name or "embed" in name else 1.5 / p.shape[-1] ** 0.5))
+    return model
+
+
+def load(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def sequences():
+    """Two that share a beginning, a long one and a short one."""
+    r = np.random.default_rng(7)
+    a = r.integers(3, 101, 40).tolist()
+    return [a, a[:25] + r.integers(3, 101, 30).tolist(), r.integers(3, 101, 150).tolist(), [5, 6]]
+
+
+def lines(seqs):
+    return "".join(json.dumps(s) + "\n" for s in seqs).encode()
+
+
+def engine_logits(folder, seqs):
+    raw = run([os.path.join(build, "parity", "logits"), folder, "float32"], lines(seqs))
+    return torch.from_numpy(np.frombuffer(raw, dtype="<f4").reshape(len(seqs), -1).copy())
+
+
+def last_logits(model, seqs):
+    with torch.no_grad():
+        return torch.stack([model(torch.tensor([s])).logits[0, -1] for s in seqs])
+
+
+def compare_logits(what, ours, theirs, bound=1e-4):
+    worst = float((ours - theirs).abs().max())
+    report(what, worst < bound, f"largest difference {worst:.1e} of {float(theirs.abs().max()):.1f}")
+
+
+def compare_gradients(what, folder, model, seqs):
+    head, raw = run([os.path.join(build, "parity", "gradients"), folder], lines(seqs)).split(b"\n", 1)
+    head, values = json.loads(head), np.frombuffer(raw, dtype="<f4")
+    model.zero_grad()
+    n = sum(len(s) - 1 for s in seqs)
+    loss = 0
+    for s in seqs:
+        ids = torch.tensor([s])
+        logprobs = torch.log_softmax(model(ids).logits[0, :-1].double(), -1)
+        part = -logprobs.gather(1, ids[0, 1:, None]).sum() / n
+        part.backward()
+        loss += float(part)
+    theirs = {k.removeprefix("base_model.model.").replace(".default.weight", ""): p.grad for k, p in model.named_parameters() if p.grad is not None}
+    worst, at, seen = 0.0, "", 0
+    for name, size in head["parameters"]:
+        ours, values = torch.from_numpy(values[:size].copy()), values[size:]
+        g = theirs.pop(name)
+        if any(x in name for x in ("c_attn.weight", "c_proj.weight", "c_fc.weight")):
+            g = g.t()
+        d = float((ours - g.reshape(-1)).norm() / (g.norm() + 1e-12))
+        worst, at = max((worst, at), (d, name))
+        seen += 1
+    ok = abs(loss - head["loss"]) < 1e-5 and worst < 1e-4 and not theirs
+    report(what, ok, f"loss {loss:.6f}, off by {abs(loss - head['loss']):.1e}; {seen} gradients, largest relative difference {worst:.1e} ({at})" + (f"; missing {sorted(theirs)[:3]}" if theirs else ""))
+
+
+def adapters(name, model, folder, work, seqs):
+    gpt2 = name == "gpt2"
+    lora = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear" if gpt2 else ["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM", fan_in_fan_out=gpt2)
+    tuned = get_peft_model(load(folder), lora).eval()
+    with torch.no_grad():
+        for k, p in tuned.named_parameters():
+            if "lora_" in k:
+                p.copy_(torch.randn_like(p) * 0.2)
+    adapter, merged, trained = (os.path.join(work, x) for x in ("adapter", "merged", "trained"))
+    tuned.save_pretrained(adapter)
+    config = os.path.join(adapter, "adapter_config.json")
+    said = json.load(open(config))
+    said["base_model_name_or_path"] = folder
+    json.dump(said, open(config, "w"))
+    want = last_logits(tuned, seqs)
+    compare_logits(f"{name}: peft's adapter in the engine", engine_logits(adapter, seqs), want)
+    compare_gradients(f"{name}: gradients of its factors", adapter, tuned, seqs)
+    run([spar, "model", "merge", "--out", merged, adapter])
+    compare_logits(f"{name}: merged, in transformers", last_logits(load(merged), seqs), want)
+
+
+def family(name, config, work):
+    folder, seqs = os.path.join(work, "model"), sequences()
+    model = random_model(config, 1)
+    model.save_pretrained(folder)
+    model = load(folder)
+    compare_logits(f"{name}: logits", engine_logits(folder, seqs), last_logits(model, seqs))
+    compare_gradients(f"{name}: loss and gradients", folder, model, seqs)
+    adapters(name, model, folder, work, seqs)
+
+
+for name, config in FAMILIES.items():
+    if wanted and name not in wanted:
+        continue
+    with tempfile.TemporaryDirectory() as work:
+        try:
+            family(name, config, work)
+        except Exception as e:
+            report(name, False, e)
+sys.exit(failed > 0)
