@@ -318,3 +318,14 @@ near() {
 	[ "$stderr" = "update: <stdout>: No space left on device" ]
 	[ ! -e "$SCRATCH/out" ]
 }
+
+@test "rollouts: the KL is taken to --reference, with adapters too" {
+	spar model init --config="$BATS_TEST_DIRNAME/../pipelines/models/tiny" --seed=2 --out="$SCRATCH/other"
+	kl() { spar update --model="$MODEL" --beta=0.1 --max-steps=1 -q --out="$SCRATCH/out" "$@" <"$ROLLOUTS" | jq .kl; }
+	own=$(kl)
+	same=$(kl --reference="$MODEL")
+	far=$(kl --reference="$SCRATCH/other")
+	adapted=$(kl --reference="$SCRATCH/other" --lora=r=2,targets=q_proj)
+	jq -en "($own | fabs) < 1e-6 and ($same | fabs) < 1e-6 and $far > 1e-4 and ($adapted - $far | fabs) < 1e-6"
+	run -1 --separate-stderr spar update --model="$MODEL" --beta=0.1 --reference=/nonexistent -q --out="$SCRATCH/x" <"$ROLLOUTS"
+}

@@ -87,6 +87,7 @@ int main(int argc, char **argv)
 	const struct spar_opt table[] = {
 	    SPAR_OPT_GROUP("model"),
 	    SPAR_OPT_STR("model", 'm', &o->model, "DIR", "model folder to start from, also a PEFT adapter"),
+	    SPAR_OPT_STR("reference", 0, &o->reference, "DIR", "with --beta: the KL is taken to this model (--model)"),
 	    SPAR_OPT_STR("out", 'o', &o->out, "DIR", "write the trained model here when all is done"),
 	    SPAR_OPT_STR("policy", 'p', &o->policy, "DIR",
 			 "publish every version here; goes on where a killed run stopped"),

@@ -26,7 +26,7 @@ const char *const spar_schedule_names[] = {"linear", "cosine", "constant", "auto
 struct spar_trainer {
 	struct spar_trainer_opt opt;
 	struct spar_trainer_events on;
-	struct spar_model model;
+	struct spar_model model, reference_model; /* reference_model: only with opt.reference */
 	struct spar_tokenizer *tokenizer;
 	struct spar_chat *chat;
 	struct spar_lora_config lora;
@@ -147,6 +147,20 @@ static int open_text(struct spar_trainer *t, struct spar_err *err)
 	return 0;
 }
 
+/* A model of its own that the KL is taken to. */
+static int open_reference(struct spar_trainer *t, struct spar_graph_opt *how, struct spar_err *err)
+{
+	struct spar_model *m = &t->reference_model;
+	int rc = spar_model_open(m, t->opt.reference, err);
+	if (rc < 0)
+		return rc;
+	how->lora = NULL;
+	if (m->config.vocab_size != t->model.config.vocab_size)
+		return spar_fail(err, SPAR_INPUT, "%s: vocab_size is %zu, of %s %zu: no KL between them",
+				 t->opt.reference, m->config.vocab_size, t->opt.model, t->model.config.vocab_size);
+	return spar_graph_new(&t->reference, m, how, err);
+}
+
 static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 {
 	int rc = t->opt.lora ? spar_lora_parse(&t->lora, t->opt.lora, err) : 0;
@@ -169,10 +183,10 @@ static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 		     "(Debian: install libopenblas0-openmp)");
 	if (t->opt.lora && spar_graph_lora(t->graph)->all_linear && !t->lora.all_linear)
 		note(t, "the model has none of the modules that --lora names: all linear layers are adapted");
-	if (t->opt.objective.beta == 0 || t->opt.lora)
+	if (t->opt.objective.beta == 0 || (t->opt.lora && !t->opt.reference))
 		return 0;
 	how.frozen = true;
-	return spar_graph_new(&t->reference, &t->model, &how, err);
+	return t->opt.reference ? open_reference(t, &how, err) : spar_graph_new(&t->reference, &t->model, &how, err);
 }
 
 /* The metric records of the steps that the run before took, given again. */
@@ -256,7 +270,7 @@ static int publish(struct spar_trainer *t, struct spar_err *err)
 		free(state);
 	}
 	if (rc == 0)
-		return spar_policy_publish(t->policy, tmp, version, KEEP_VERSIONS, 0, err);
+		return spar_policy_publish(t->policy, tmp, version, KEEP_VERSIONS, t->opt.save_steps, err);
 	spar_dir_remove(tmp, NULL);
 	free(tmp);
 	return rc;
@@ -320,6 +334,7 @@ void spar_trainer_free(struct spar_trainer *t)
 	spar_chat_free(t->chat);
 	spar_tokenizer_free(t->tokenizer);
 	spar_model_close(&t->model);
+	spar_model_close(&t->reference_model);
 	spar_train_state_release(&t->at);
 	free(t);
 }

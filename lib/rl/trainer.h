@@ -26,6 +26,7 @@ extern const char *const spar_schedule_names[]; /* "auto": linear when the numbe
 struct spar_trainer_opt {
 	/* where: NULL is none */
 	const char *model, *out, *policy, *checkpoint;
+	const char *reference; /* what the KL is taken to; NULL: `model` */
 	bool resume, dry_run;
 	/* what is trained */
 	const char *lora; /* spar_lora_parse's text; NULL: every weight */
