@@ -26,7 +26,7 @@ CONFIGS=$BATS_TEST_DIRNAME/../pipelines/configs
 	[ "$output" = "$(cat "$SCRATCH/again.json")" ]
 }
 
-@test "self-play: 28 wrong configurations, each with its message" {
+@test "self-play: 29 wrong configurations, each with its message" {
 	while IFS='|' read -r config want; do
 		[ -n "$config" ] || continue
 		echo "$config" >"$SCRATCH/c.json"
@@ -63,6 +63,7 @@ CONFIGS=$BATS_TEST_DIRNAME/../pipelines/configs
 {"shared_model_name_or_path":"models/x"}|shared_model_name_or_path: given, but model_topology is dual
 {"model_topology":"shared","generator_phase":{"model_name_or_path":"a"},"answerer_phase":{"model_name_or_path":"b"}}|shared_model_name_or_path: model_topology is shared, and the phases name two models
 {"answerer_phase":{"output_subdir":"generator"}}|answerer_phase.output_subdir: generator_phase writes to 'generator' too
+{"generated_tasks_per_round":25}|generated_tasks_per_round: 25 tasks do not come of generator_prompts_per_round 24 prompts
 {"generator_reward_weights":{"validity":0}}|generator_reward_weights.validity: at 0 an invalid task would be worth a valid one
 END
 	echo '[]' >"$SCRATCH/c.json"
@@ -93,10 +94,9 @@ END
 	[ -z "$stderr" ]
 }
 
-@test "self-play: --variables is what make reads" {
+@test "self-play: --variables is what a shell reads" {
 	echo '{"dry_run":false,"lora":{"target_modules":["q_proj","v_proj"]}}' >"$SCRATCH/c.json"
-	spar self-play --variables "$SCRATCH/c.json" >"$SCRATCH/c.mk"
-	echo 'all: ; @echo "$(ROUNDS)|$(DRY_RUN)|$(LORA_TARGET_MODULES)|$(GENERATOR_PHASE_LEARNING_RATE)|$(SWARM_V2_VALIDATION_MAX_PATH_HOPS)"' >"$SCRATCH/Makefile"
-	run -0 make -s -f "$SCRATCH/c.mk" -f "$SCRATCH/Makefile" all
+	run -0 bash -euc 'eval "$(spar self-play --variables "$1")"
+		echo "$ROUNDS|$DRY_RUN|$LORA_TARGET_MODULES|$GENERATOR_PHASE_LEARNING_RATE|$SWARM_V2_VALIDATION_MAX_PATH_HOPS"' _ "$SCRATCH/c.json"
 	[ "$output" = "3||q_proj+v_proj|5e-06|4" ]
 }

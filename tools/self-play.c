@@ -26,7 +26,7 @@ static int print(const struct spar_str *text, struct spar_err *err)
 	return rc < 0 ? rc : spar_writer_close(out, err);
 }
 
-/* The configuration as one would write it, or as make reads it. `config` is consumed. */
+/* The configuration as one would write it, or as a shell reads it. `config` is consumed. */
 static void write_out(jv config, bool variables, struct spar_str *out)
 {
 	if (variables) {
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 			  "over what the file says; KEY is a path such as generator_phase.max_steps"),
 	    SPAR_OPT_FLAG("dry-run", 0, &dry, "the same as --set dry_run=true"),
 	    SPAR_OPT_FLAG("no-dry-run", 0, &wet, "the same as --set dry_run=false"),
-	    SPAR_OPT_FLAG("variables", 0, &variables, "print make variables, not JSON"),
+	    SPAR_OPT_FLAG("variables", 0, &variables, "print shell variables, not JSON"),
 	    SPAR_OPT_FLAG("quiet", 'q', &quiet, "no warnings about keys that have no effect"),
 	    SPAR_OPT_END};
 	int rest = spar_opt_parse(&usage, table, argc, argv);

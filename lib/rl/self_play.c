@@ -113,12 +113,12 @@ static const struct key keys[] = {
 	PHASE("generator_phase", "5e-6", "384", "generator"),
 	PHASE("answerer_phase", "3e-6", "192", "answerer"),
 	/* spar's own */
-	{"seed", INT, 0, 9007199254740992, "7", NULL, NULL},
+	{"seed", INT, 0, 1000000000, "7", NULL, NULL},
 	{"profile", NAME, 0, 0, "\"sound\"", " sound reference ", NULL},
 	{"strict_asserts", BOOL, 0, 0, "false", NULL, NULL},
 	{"max_fallback_share", NUM, 0, 1, "0.5", NULL, NULL},
 	{"judge_samples", INT, 1, 4096, "4", NULL, NULL},
-	{"environment.n_users", INT, 4, 100000, "40", NULL, NULL},
+	{"environment.n_users", INT, 4, 512, "40", NULL, NULL},
 	{"environment.alias_density", NUM, 0, 1, "0.35", NULL, NULL},
 	{"environment.noise_level", NUM, 0, 1, "0.15", NULL, NULL},
 	{"environment.red_herring_rate", NUM, 0, 1, "0.1", NULL, NULL},
@@ -465,6 +465,11 @@ static int check_together(jv config, struct spar_err *err)
 		rc = check_subdirs(config, err);
 	if (rc == 0)
 		rc = check_budgets(config, err);
+	if (rc == 0 && number(config, "generated_tasks_per_round") > number(config, "generator_prompts_per_round"))
+		rc = spar_fail(
+		    err, SPAR_INPUT,
+		    "generated_tasks_per_round: %g tasks do not come of generator_prompts_per_round %g prompts",
+		    number(config, "generated_tasks_per_round"), number(config, "generator_prompts_per_round"));
 	if (rc == 0 && number(config, "generator_reward_weights.validity") == 0)
 		rc = spar_fail(err, SPAR_INPUT,
 			       "generator_reward_weights.validity: at 0 an invalid task would be worth a valid one");
@@ -531,10 +536,10 @@ void spar_self_play_variables(jv config, struct spar_str *out)
 			continue;
 		for (const char *c = keys[i].path; *c; c++)
 			spar_str_addc(out, *c == '.' ? '_' : toupper((unsigned char)*c));
-		spar_str_adds(out, " := ");
+		spar_str_adds(out, "='");
 		jv v = get(config, keys[i].path);
 		add_value(&keys[i], v, out);
 		jv_free(v);
-		spar_str_addc(out, '\n');
+		spar_str_adds(out, "'\n");
 	}
 }

@@ -5,7 +5,7 @@
  *	jv config;
  *	spar_self_play_read(&config, "tiny.json", &sets, &err);   // defaults filled in, checked
  *	spar_self_play_warn(config, warn, ctx);                   // keys that have no effect here
- *	spar_self_play_variables(config, &text);                  // NAME := value, one line a key, for make
+ *	spar_self_play_variables(config, &text);                  // NAME='value', one line a key, for a shell
  *	jv_free(config);
  */
 #ifndef SPAR_RL_SELF_PLAY_H
@@ -24,8 +24,8 @@ int spar_self_play_read(jv *out, const char *path, const struct spar_opt_list *s
 /*! Call `warn` for each key that was set to something else than its default although nothing here depends on it. */
 void spar_self_play_warn(jv config, void (*warn)(void *ctx, const char *text), void *ctx);
 
-/*! Append a make variable for each key that a pipeline reads: GENERATOR_PHASE_MAX_STEPS := 64. Booleans are 1 or empty,
- *  lists joined by '+'. */
+/*! Append a shell variable for each key that a pipeline reads: GENERATOR_PHASE_MAX_STEPS='64'. Booleans are 1 or empty,
+ *  lists joined by '+'; no value holds a quote. */
 void spar_self_play_variables(jv config, struct spar_str *out);
 
 #endif
