@@ -313,6 +313,15 @@ ideal() { reply "$1" '{"op":"oracle","session":"s"}' | jq -r .text; }
 	run -2 --separate-stderr spar env-osint --metaqa="$SCRATCH/m" --role=generator
 }
 
+@test "env-osint: a thousand changes of a good reply, each an action or a refusal" {
+	mkdir "$SCRATCH/cuts"
+	ideal "$RESET" >"$SCRATCH/cuts/answer"
+	ideal "$GENERATE" >"$SCRATCH/cuts/task"
+	ideal "$HIDDEN" >"$SCRATCH/cuts/call"
+	echo '{"src":"user_12","rel":"works_at","dst":"org_1"}' >"$SCRATCH/cuts/edge"
+	"$SPAR_BUILD/fuzz/osint-action" -n 250 "$SCRATCH"/cuts/*
+}
+
 @test "env-osint: usage and a full disk" {
 	run -2 --separate-stderr spar env-osint --role=judge
 	run -2 --separate-stderr spar env-osint operand

@@ -148,9 +148,21 @@ int spar_osint_context(const struct spar_osint_graph *g, uint64_t seed, const in
 
 /* ---- tasks ---- */
 
-/* A question of one hop: of the families' relations as often as of any other. */
-static const char *ask_one(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt,
-			   int32_t *path, struct spar_osint_signature *q)
+/* Whether the question has one answer and one way there, which becomes the task's. */
+static bool accept(struct spar_osint_task *t, const struct spar_osint_graph *g, int hops, const char *family)
+{
+	struct spar_osint_ends ends;
+	spar_osint_solve(g, &t->signature, &ends);
+	if (ends.n_ends != 1 || ends.n_paths != 1)
+		return false;
+	t->answer = ends.end;
+	t->hops = t->n_support = hops;
+	t->family = family;
+	return true;
+}
+
+/* A question of one hop: a family is drawn, then the first edge from a random one on that will do. */
+static bool find_edge(struct spar_osint_task *t, const struct spar_osint_graph *g, const struct spar_rng *rng)
 {
 	static const struct {
 		const char *family, *relation;
@@ -159,37 +171,37 @@ static const char *ask_one(const struct spar_osint_graph *g, const struct spar_r
 			{"identity_resolution", "alias_of", false},
 			{"network_discovery", "connected_to", false},
 			{"event_tracing", "works_at", true}};
-	int f = spar_osint_below(rng, SHAPE, attempt / 32, 4); /* 32 attempts at each draw of a family */
-	const char *name = families[f].relation;
-	int32_t rel = name ? spar_osint_relation(g, name, strlen(name)) : -1;
-	const struct spar_osint_edge *e = edge_at(g, path[0]);
-	if (name && e->rel != rel)
-		return NULL;
-	*q = (struct spar_osint_signature){families[f].inverse ? e->dst : e->src, {e->rel}, 1, families[f].inverse};
-	return families[f].family;
+	for (uint32_t draw = 0; draw < 8; draw++) {
+		int f = spar_osint_below(rng, SHAPE, draw, 4);
+		const char *name = families[f].relation;
+		int32_t rel = name ? spar_osint_relation(g, name, strlen(name)) : -1;
+		int32_t from = spar_osint_below(rng, FIRST, draw, g->n_edges);
+		for (int32_t i = 0; i < g->n_edges; i++) {
+			const struct spar_osint_edge *e = edge_at(g, t->support[0] = (from + i) % g->n_edges);
+			if ((name && e->rel != rel) || e->src == e->dst)
+				continue;
+			t->signature = (struct spar_osint_signature){
+			    families[f].inverse ? e->dst : e->src, {e->rel}, 1, families[f].inverse};
+			if (accept(t, g, 1, families[f].family))
+				return true;
+		}
+	}
+	return false;
 }
 
 /* Draw paths until one is the only answer to its question. */
 static bool find_path(struct spar_osint_task *t, const struct spar_osint_graph *g, const struct spar_rng *rng, int hops)
 {
+	const char *family = hops == 2 ? "2_hop_trace" : hops == 3 ? "3_hop_trace" : "4_hop_trace";
+	if (hops == 1)
+		return find_edge(t, g, rng);
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
-		struct spar_osint_ends ends;
 		t->support[0] = spar_osint_below(rng, FIRST, i, g->n_edges);
 		if (!walk(g, rng, i, hops, NULL, t->support))
 			continue;
 		sign(g, t->support, hops, &t->signature);
-		t->family = hops == 1   ? ask_one(g, rng, i, t->support, &t->signature)
-			    : hops == 2 ? "2_hop_trace"
-			    : hops == 3 ? "3_hop_trace"
-					: "4_hop_trace";
-		if (!t->family)
-			continue;
-		spar_osint_solve(g, &t->signature, &ends);
-		if (ends.n_ends != 1 || ends.n_paths != 1)
-			continue;
-		t->answer = ends.end;
-		t->hops = t->n_support = hops;
-		return true;
+		if (accept(t, g, hops, family))
+			return true;
 	}
 	return false;
 }
