@@ -17,8 +17,24 @@ advantages() { spar advantage --quiet "$@" | jq -r '.advantage|.*1e6|round/1e6' 
 	[ "$(plain 1 0 | advantages)" = "0.707007 -0.707007" ]
 	[ "$(plain 1 0 | advantages --population-std)" = "0.9998 -0.9998" ]
 	[ "$(plain 1 0 0 0 | advantages --scale-rewards=none)" = "0.75 -0.25 -0.25 -0.25" ]
-	[ "$(plain 1 0 0 0 | advantages --baseline=rloo)" = "1 -0.333333 -0.333333 -0.333333" ]
+	[ "$(plain 1 0 0 0 | advantages --estimator=rloo)" = "1 -0.333333 -0.333333 -0.333333" ]
 	[ "$(plain 1 3 | advantages --population-std --std-epsilon=0)" = "-1 1" ]
+}
+
+@test "advantage: the reference vectors to 1e-8" {
+	rows=0
+	while IFS= read -r row; do
+		jq -r .case <<<"$row"
+		mapfile -t options < <(jq -r '.options[]' <<<"$row")
+		jq -c '.records[]' <<<"$row" | spar advantage "${options[@]}" >"$SCRATCH/out" 2>"$SCRATCH/err"
+		jq -e -n --argjson row "$row" --slurpfile out "$SCRATCH/out" '
+			[$row.want.advantages, [$out[].advantage]] | transpose | length == ($row.records | length) and
+			all(.[]; (.[0] - .[1] | fabs) <= 1e-8)'
+		share=$(jq -r '.want.frac_reward_zero_std // empty' <<<"$row")
+		[ -z "$share" ] || grep -q "frac_reward_zero_std $share;" "$SCRATCH/err"
+		rows=$((rows + 1))
+	done < <(jq -c 'select(.tool == "advantage")' "$BATS_TEST_DIRNAME/golden/objectives.jsonl")
+	[ "$rows" -gt 20 ]
 }
 
 @test "advantage: a null reward gets 0 and takes no part; equal rewards give exact zeros" {
@@ -57,12 +73,13 @@ advantages() { spar advantage --quiet "$@" | jq -r '.advantage|.*1e6|round/1e6' 
 
 @test "advantage: the order of lines within a batch changes nothing" {
 	for i in $(seq 0 39); do echo "g$((i / 8)) $((i % 8)) 8 1 0.$((i * 7919 % 97))"; done | rollouts >"$SCRATCH/in"
-	for scale in group batch none; do
-		spar advantage --quiet --scale-rewards=$scale "$SCRATCH/in" | sort >"$SCRATCH/want"
+	jq -c '.rewards = {a: .reward, b: (1 - .reward * .reward)} | .turns = [{completion_ids: [range(.sample + 1)]}]' "$SCRATCH/in" >"$SCRATCH/full"
+	for how in scale-rewards={group,batch,none} estimator={rloo,leave_one_out,max_rl,rae} \
+		estimator=reinforce_plus_plus{,_baseline} multi-objective-aggregation=normalize_then_sum; do
+		spar advantage --quiet --$how "$SCRATCH/full" | sort >"$SCRATCH/want"
 		[ "$(wc -l <"$SCRATCH/want")" = 40 ]
 		for seed in 1 2 3; do
-			shuf --random-source=<(yes $seed) "$SCRATCH/in" | spar advantage --quiet --scale-rewards=$scale | sort |
-				cmp - "$SCRATCH/want"
+			shuf --random-source=<(yes $seed) "$SCRATCH/full" | spar advantage --quiet --$how | sort | cmp - "$SCRATCH/want"
 		done
 	done
 }
@@ -102,6 +119,59 @@ advantages() { spar advantage --quiet "$@" | jq -r '.advantage|.*1e6|round/1e6' 
 {"group":"g","sample":1,"group_size":3,"reward":"1"} .reward: expected number, got string
 {"sample":1,"group_size":3,"reward":1} .group: expected string, got nothing
 END
+}
+
+@test "advantage: several rewards: weights, rewards that are not there, names that are wrong" {
+	several() { printf '{"group":"g","rewards":{"a":%s,"b":%s},"reward":9}\n' "$@"; }
+	[ "$(several 1 0 0 1 0 0 | advantages --reward-weights=a=1)" = "1.154501 -0.57725 -0.57725" ]
+	[ "$(several 1 0 0 1 0 0 | advantages --reward-weights=a=1,b=1)" = "0.57725 0.57725 -1.154501" ]
+	[ "$(several 1 0 0 1 0 0 | advantages --reward-weights=a=1,b=-1)" = "0.9999 -0.9999 0" ]
+	[ "$(several 1 null null null 0 null | advantages --reward-weights=a=1,b=1)" = "0.707007 0 -0.707007" ]
+	# a constant reward does not push the others aside
+	[ "$(several 1 5 0 5 | advantages --multi-objective-aggregation=normalize_then_sum)" = \
+		"$(several 1 null 0 null | advantages --multi-objective-aggregation=normalize_then_sum)" ]
+	run -3 --separate-stderr spar advantage --reward-weights=c=1 < <(several 1 0)
+	[ "$stderr" = "advantage: <stdin>:1: .rewards.c: missing, but --reward-weights names it" ]
+	run -3 --separate-stderr spar advantage --reward-weights=a=1 < <(several '"1"' 0)
+	[ "$stderr" = "advantage: <stdin>:1: .rewards.a: expected number, got string" ]
+	run -3 --separate-stderr spar advantage --reward-weights=a=1 < <(plain 1)
+	[ "$stderr" = "advantage: <stdin>:1: .rewards: expected object, got nothing" ]
+	[ "$({ several 1 0 0 0; echo '{"group":"g","error":"timeout"}'; } | advantages --reward-weights=a=1)" = "0.707007 -0.707007 0" ]
+	for bad in a a= =1 a=x a=1,,b=1; do
+		run -2 --separate-stderr spar advantage --reward-weights="$bad"
+		[ "$stderr" = "advantage: --reward-weights: expected NAME=WEIGHT,..., got '$bad'" ]
+	done
+}
+
+@test "advantage: rae keeps a running mean for each role, from run to run" {
+	games() { # ROLE REWARD...
+		while [ $# -gt 0 ]; do
+			printf '{"group":"%s","task":{"role":"%s"},"reward":%s}\n' "$1$((n++))" "$1" "$2"
+			shift 2
+		done
+	}
+	n=0
+	games a 1 b 0 a 1 b -1 a 0 b 0 >"$SCRATCH/in"
+	[ "$(advantages -e rae --decay=0.5 <"$SCRATCH/in")" = "0.5 0 0.25 -0.5 -0.375 0.25" ]
+	for part in '1,2p' '3,6p'; do
+		sed -n $part "$SCRATCH/in" | spar advantage -q -e rae --decay=0.5 --state="$SCRATCH/state"
+	done >"$SCRATCH/parts"
+	cmp "$SCRATCH/parts" <(spar advantage -q -e rae --decay=0.5 "$SCRATCH/in")
+	[ "$(cat "$SCRATCH/state")" = '{"a":0.375,"b":-0.25}' ]
+	run -3 --separate-stderr spar advantage -e rae <<<'{"group":"g","role":1,"reward":1}'
+	[ "$stderr" = "advantage: <stdin>:1: .role: expected string, got number" ]
+	echo '{"a":"x"}' >"$SCRATCH/state"
+	run -3 --separate-stderr spar advantage -e rae --state="$SCRATCH/state" <"$SCRATCH/in"
+	[ "$stderr" = "advantage: $SCRATCH/state: .a: expected number, got string" ]
+}
+
+@test "advantage: what does not go together is said" {
+	run -3 --separate-stderr spar advantage -e max_rl < <(plain 1 -1)
+	[ "$stderr" = "advantage: <stdin>:1: group g: max_rl takes no negative reward, such as -1" ]
+	for options in '-e max_rl -s group' '-e rloo --multi-objective-aggregation=normalize_then_sum' '--state=x'; do
+		run -2 --separate-stderr spar advantage $options </dev/null
+		[ -n "$stderr" ]
+	done
 }
 
 @test "advantage: --drop-zero-variance drops whole groups and says so" {

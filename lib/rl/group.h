@@ -19,7 +19,8 @@
 struct spar_member {
 	struct spar_record rec;
 	int64_t sample;
-	double reward; /* NaN: none (null, or the episode failed) */
+	double reward;    /* NaN: none (null, or the episode failed) */
+	double advantage; /* the caller's to fill, as is group.equal */
 };
 
 struct spar_group {
@@ -30,6 +31,7 @@ struct spar_group {
 	char *hash;                  /* of its weights; NULL: not said */
 	struct spar_member *members; /* sorted by sample */
 	size_t n;
+	bool equal; /* rewards that teach nothing by comparison */
 };
 
 struct spar_groups {

@@ -242,6 +242,119 @@ def losses():
                  lengths=(1,))
 
 
+# ---- advantages: NaN is a reward that is not there ----
+
+NONE = math.nan
+
+
+def nan_std(x, unbiased=True):
+    x = x[~x.isnan()]
+    return x.std(unbiased=unbiased) if len(x) > 1 else torch.tensor(0.0)
+
+
+def others(row, i):
+    rest = torch.cat([row[:i], row[i + 1:]])
+    return rest[~rest.isnan()]
+
+
+def whiten_tokens(x, tokens):
+    every = torch.repeat_interleave(x, tokens)
+    return (x - every.mean()) * torch.rsqrt(every.var() + 1e-8)
+
+
+def advantages_of(o, rewards, tokens):
+    """rewards (groups, n), or (groups, n, kinds) with weights."""
+    eps = o.get("std-epsilon", 1e-6 if o.get("convention") == "verl" else 1e-4)
+    unbiased, kind = not o.get("population-std"), o.get("estimator", "grpo")
+    scale = o.get("scale-rewards", "group" if kind in ("grpo", "leave_one_out") else "none")
+    if rewards.dim() == 3:
+        w = torch.tensor([float(v.split("=")[1]) for v in o["reward-weights"].split(",")])
+        if o.get("multi-objective-aggregation") == "normalize_then_sum":
+            z = torch.stack([advantages_of({}, rewards[..., k], tokens) for k in range(len(w))], -1)
+            s = (z * w).sum(-1)
+            return (s - s.mean()) / (s.std() + eps)
+        rewards = (rewards.nan_to_num() * w).sum(-1)
+    if kind == "rae":
+        b, out = 0.0, []
+        for r in rewards.flatten():
+            b = 0.95 * b + 0.05 * r
+            out.append(r - b)
+        return torch.stack(out).view_as(rewards)
+    if kind == "reinforce_plus_plus":
+        return whiten_tokens(rewards.flatten(), tokens).view_as(rewards)
+    out = torch.zeros_like(rewards)
+    for g, row in enumerate(rewards):
+        std = nan_std(row, unbiased) if scale == "group" else nan_std(rewards.flatten(), unbiased)
+        by = std + eps if scale != "none" else 1
+        for i, r in enumerate(row):
+            if kind in ("rloo", "leave_one_out"):
+                own = nan_std(others(row, i), unbiased)
+                by_own = own + eps if own > 0 else 1
+                out[g, i] = (r - others(row, i).mean()) / (by_own if kind == "leave_one_out" and scale == "group" else by)
+            elif kind == "max_rl":
+                out[g, i] = (r - row.nanmean()) / row.nanmean() if row.nanmean() > 0 else 0
+            elif len(row) == 1:
+                out[g, i] = r / (1 + eps) if o.get("convention") == "verl" else 0
+            else:
+                out[g, i] = (r - row.nanmean()) / by
+    if kind == "reinforce_plus_plus_baseline":
+        return whiten_tokens(out.flatten(), tokens).view_as(out)
+    return out.nan_to_num()
+
+
+def advantage_row(name, source, group, rewards, options=None, want=None, zero_std=None):
+    o, several = options or {}, isinstance(rewards[0], list)
+    r = torch.tensor([[NONE if v is None else v for v in row] if several else NONE if row is None else row for row in rewards],
+                     dtype=torch.float64)
+    tokens = torch.arange(len(rewards)) % 3 + 1
+    got = advantages_of(o, r.view(-1, group, *r.shape[1:]), tokens).flatten()
+    if want is not None:
+        check(name, got, want)
+    records = []
+    for i, row in enumerate(rewards):
+        record = {"group": f"g{i // group}", "sample": i % group, "group_size": group,
+                  "turns": [{"completion_ids": [7] * int(tokens[i])}]}
+        record |= {"rewards": dict(zip("ab", row))} if several else {"reward": row}
+        records.append(record | ({"reward": None} if several else {}))
+    want = {"advantages": want if want is not None else [round(v, 12) for v in got.tolist()]}
+    if zero_std is not None:
+        want["frac_reward_zero_std"] = zero_std
+    args = [f"--{k}" if v is True else f"--{k}={v}" for k, v in o.items()]
+    print(json.dumps({"case": name, "source": source, "tool": "advantage", "options": args, "records": records, "want": want}))
+
+
+def advantages():
+    two = [1, 0, 0, 1, 0.5, 0.5, 0.5, 0.5]
+    zeros = [0] * 4
+    advantage_row("two groups, group", "trl", 4, two, {}, [0.86587543, -0.86587543, -0.86587543, 0.86587543] + zeros, 0.5)
+    advantage_row("two groups, batch", "trl", 4, two, {"scale-rewards": "batch"},
+                  [1.322525748, -1.322525748, -1.322525748, 1.322525748] + zeros, 0)
+    advantage_row("two groups, none", "trl", 4, two, {"scale-rewards": "none"}, [0.5, -0.5, -0.5, 0.5] + zeros, 0.5)
+    advantage_row("1 to 4", "trl", 4, [1, 2, 3, 4], {}, [-1.161805011, -0.387268337, 0.387268337, 1.161805011], 0)
+    advantage_row("one hit of 8", "trl", 8, [1] + [0] * 7, {}, [2.474173932] + [-0.353453419] * 7, 0)
+    advantage_row("a group without rewards", "trl", 2, [None, None, 1, 0], {}, [0, 0, 0.707006795, -0.707006795])
+    several = [[1, 0.2], [0, 0.8], [1, None], [0, 0.1]]
+    weights = {"reward-weights": "a=1,b=0.5"}
+    advantage_row("several, sum_then_normalize", "trl", 4, several, weights,
+                  [0.92674739, -0.475897308, 0.726369576, -1.177219657], 0)
+    advantage_row("several, normalize_then_sum", "trl", 4, several, weights | {"multi-objective-aggregation": "normalize_then_sum"},
+                  [0.676124232, -0.307516116, 0.906504305, -1.275112421], 0)
+    advantage_row("TRL's asynchronous trainer", "trl", 2, [1, 3], {"population-std": True, "std-epsilon": 1e-8}, [-1, 1])
+
+    verl = {"convention": "verl"}
+    advantage_row("two groups, verl", "verl", 4, two, verl, [0.866023904, -0.866023904, -0.866023904, 0.866023904] + zeros)
+    advantage_row("two groups, verl without std", "verl", 4, two, verl | {"scale-rewards": "none"}, [0.5, -0.5, -0.5, 0.5] + zeros)
+    advantage_row("1 to 4, verl", "verl", 4, [1, 2, 3, 4], verl, [-1.161894104, -0.387298035, 0.387298035, 1.161894104])
+    advantage_row("a group of one, verl", "verl", 1, [0.7], verl, [0.6999993])
+    advantage_row("a group of one", "spar", 1, [0.7], {}, [0], 1)
+
+    mixed = [1, 0, 0, 0.75, 0.25, 0.5, 0.5, 1, 0, 0, 0, 1]
+    for kind in ("rloo", "leave_one_out", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "max_rl", "rae"):
+        advantage_row(kind, "spar", 4, mixed, {"estimator": kind})
+    advantage_row("rloo, scaled by the batch", "spar", 4, mixed, {"estimator": "rloo", "scale-rewards": "batch"})
+
+
 losses()
+advantages()
 if failed:
     sys.exit("\n".join(failed))
