@@ -44,3 +44,10 @@ without_time() { jq -c 'del(.step_time)' "$1"; }
 			<(zstdcat "$signal"/grpo/rollouts-*.zst | sed 's/"path":"[^"]*"//')
 	done
 }
+
+@test "grpo one version behind: sampling overlaps training, and the records say which version drew them" {
+	cd "$SCRATCH"
+	pipeline grpo RUN="$SCRATCH/lag" START="$TINY" LAG=1
+	[ "$(wc -l <lag/grpo.metrics.jsonl)" = 4 ]
+	zstdcat lag/grpo/rollouts-*.zst | jq -e -s 'map(select(.type == "rollout") | .step - .policy.version) | unique == [0, 1]'
+}
