@@ -154,19 +154,23 @@ dec() { printf '%s\n' "$2" | spar text decode --model="$SCRATCH/$1" "${@:3}"; }
 		echo "$stderr"
 		[ "$stderr" = "text: $SCRATCH/r/tokenizer.json: $2" ]
 	}
-	refused '.pre_tokenizer = {type: "Metaspace"}' '.pre_tokenizer: Metaspace is not supported'
-	refused '.pre_tokenizer = null' '.pre_tokenizer: null is not supported'
-	refused '.pre_tokenizer = {type: "Digits", individual_digits: true}' '.pre_tokenizer: one without ByteLevel is not supported'
-	refused '.normalizer = {type: "Prepend", prepend: "_"}' '.normalizer: Prepend is not supported'
-	refused '.decoder = {type: "Metaspace"}' '.decoder: Metaspace is not supported'
+	refused '.pre_tokenizer = {type: "BertPreTokenizer"}' '.pre_tokenizer: BertPreTokenizer is not supported'
+	refused '.pre_tokenizer = {type: "Sequence", pretokenizers: [.pre_tokenizer, {type: "WhitespaceSplit"}]}' '.pre_tokenizer: WhitespaceSplit behind ByteLevel is not supported'
+	refused '.pre_tokenizer = {type: "Metaspace", replacement: "_", prepend_scheme: "last"}' '.pre_tokenizer.prepend_scheme: last is not supported'
+	refused '.normalizer = {type: "BertNormalizer"}' '.normalizer: BertNormalizer is not supported'
+	refused '.normalizer = {type: "Sequence", normalizers: [{type: "NFC"}, {type: "Nmt"}]}' '.normalizer: Nmt is not supported'
+	refused '.decoder = {type: "Metaspace"}' '.decoder: Metaspace does not fit the pre_tokenizer'
+	refused '.decoder = null' '.decoder: null does not fit the pre_tokenizer'
+	refused '.pre_tokenizer = null' '.decoder: ByteLevel does not fit the pre_tokenizer'
+	refused '.pre_tokenizer = null | .decoder = {type: "WordPiece"}' '.decoder: WordPiece is not supported'
 	refused '.post_processor = {type: "BertProcessing"}' '.post_processor: BertProcessing is not supported'
-	refused '.model.type = "Unigram"' '.model.type: Unigram is not supported'
-	refused '.model.byte_fallback = true' '.model.byte_fallback: not supported'
+	refused '.model.type = "WordPiece"' '.model.type: WordPiece is not supported'
+	refused '.model.type = "Unigram"' '.model.vocab: expected array, got object'
 	refused '.model.dropout = 0.1' '.model.dropout: not supported'
 	refused '.model.merges += ["a zz"]' '.model.merges[1]: a token of it is not in the vocabulary'
 	refused '.model.vocab.a = 1e9' ".model.vocab: the id of 'a' is not a whole number in [0, 16777216)"
 	refused '.model.vocab.a = 98' '.model.vocab: id 98 is given twice'
-	for regex in '\w+' 'a&&b' '[a&&b]' '(?m)x' 'a{2}+' '\bx' '[[:alpha:]]' '\h' '(?<n>x)'; do
+	for regex in '[\W]' 'a&&b' '[a&&b]' '(?m)x' 'a{2}+' '\bx' '[[:alpha:]]' '\h' '(?<n>x)'; do
 		toy r "$(jq -n --arg x "$regex" --argjson raw "$RAW" '{type: "Sequence", pretokenizers: [{type: "Split", behavior: "Isolated",
 			invert: false, pattern: {Regex: $x}}, $raw]}')"
 		[ "$regex" = 'a&&b' ] && continue

@@ -1,10 +1,10 @@
 #include "text/added.h"
 #include "record/record.h"
-#include "text/bpe.h"
+#include "text/chars.h"
+#include "text/vocab.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 static int get_flag(jv token, const char *path, const char *key, bool absent, bool *out, struct spar_err *err)
 {
@@ -12,12 +12,10 @@ static int get_flag(jv token, const char *path, const char *key, bool absent, bo
 	return spar_has(token, key) ? spar_get_bool(token, path, key, out, err) : 0;
 }
 
-static int load_token(struct spar_added_token *t, jv token, size_t index, int normalize, struct spar_err *err)
+static int load_token(struct spar_added_token *t, jv token, const char *path, struct spar_err *err)
 {
-	char path[64];
 	const char *text;
 	int64_t id;
-	snprintf(path, sizeof path, "added_tokens[%zu]", index);
 	if (jv_get_kind(token) != JV_KIND_OBJECT)
 		return spar_fail(err, SPAR_INPUT, ".%s: expected object, got %s", path, spar_kind_name(token));
 	if (spar_get_i64(token, path, "id", &id, err) < 0 ||
@@ -33,57 +31,47 @@ static int load_token(struct spar_added_token *t, jv token, size_t index, int no
 				 (int)SPAR_TOKEN_MAX);
 	if (!t->len)
 		return spar_fail(err, SPAR_INPUT, ".%s.content: is empty", path);
-	if (t->special && t->normalized && normalize >= 0) /* where content begins and ends would be lost */
-		return spar_fail(err, SPAR_INPUT, ".%s: a special token of normalized text is not supported", path);
 	t->id = (int32_t)id;
-	if (t->normalized && normalize >= 0) {
-		utf8proc_uint8_t *changed;
-		utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)t->len, &changed,
-						    (utf8proc_option_t)normalize);
-		if (len <= 0)
-			return spar_fail(err, SPAR_INPUT, ".%s.content: cannot be normalized", path);
-		t->text = (char *)changed;
-		t->len = (size_t)len;
-	} else {
-		t->text = spar_malloc(t->len + 1);
-		memcpy(t->text, text, t->len + 1);
-	}
+	t->text = spar_malloc(t->len + 1);
+	memcpy(t->text, text, t->len + 1);
 	return 0;
 }
 
-static int by_first_byte_longest_first(const void *a, const void *b)
+/* Put item number i where it is looked up, in the form it will have in the text. */
+static int index_token(struct spar_added *a, size_t i, const struct spar_normalizer *z, struct spar_err *err)
 {
-	const struct spar_added_token *x = a, *y = b;
-	uint8_t cx = (uint8_t)*x->text, cy = (uint8_t)*y->text;
-	if (cx != cy)
-		return cx < cy ? -1 : 1;
-	if (x->len != y->len)
-		return x->len > y->len ? -1 : 1;
-	return memcmp(x->text, y->text, x->len);
+	const struct spar_added_token *t = &a->items[i];
+	struct spar_marked text = SPAR_MARKED_INIT;
+	spar_marked_add(&text, t->text, t->len, false);
+	int rc = t->normalized ? spar_normalizer_run(z, &text, err) : 0;
+	if (rc == 0 && text.text.len) {
+		a->begins[t->normalized][(uint8_t)*text.text.data] = true;
+		spar_trie_add(&a->tries[t->normalized], text.text.data, text.text.len, (int32_t)i);
+	}
+	spar_marked_release(&text);
+	return rc;
 }
 
-int spar_added_load(struct spar_added *a, jv root, int normalize, struct spar_err *err)
+int spar_added_load(struct spar_added *a, jv root, const struct spar_normalizer *z, struct spar_err *err)
 {
+	jv list;
 	if (!spar_has(root, "added_tokens"))
 		return 0;
-	jv list;
 	if (spar_get_kind(root, "", "added_tokens", JV_KIND_ARRAY, &list, err) < 0)
 		return -err->code;
 	size_t n = (size_t)jv_array_length(jv_copy(list));
 	a->items = spar_calloc(n + 1, sizeof *a->items);
 	int rc = 0;
-	while (rc == 0 && a->n < n) {
+	for (; rc == 0 && a->n < n; a->n++) {
+		char path[64];
 		jv token = jv_array_get(jv_copy(list), (int)a->n);
-		rc = load_token(&a->items[a->n], token, a->n, normalize, err);
-		a->n += rc == 0;
+		snprintf(path, sizeof path, "added_tokens[%zu]", a->n);
+		rc = load_token(&a->items[a->n], token, path, err);
+		if (rc == 0 && (rc = index_token(a, a->n, z, err)) < 0)
+			spar_fail_at(err, ".%s.content", path);
 		jv_free(token);
 	}
 	jv_free(list);
-	qsort(a->items, a->n, sizeof *a->items, by_first_byte_longest_first);
-	for (size_t i = 0; i < a->n; i++)
-		a->first[(uint8_t)*a->items[i].text + 1]++;
-	for (size_t c = 0; c < 256; c++)
-		a->first[c + 1] += a->first[c];
 	return rc;
 }
 
@@ -92,105 +80,57 @@ void spar_added_release(struct spar_added *a)
 	for (size_t i = 0; i < a->n; i++)
 		free(a->items[i].text);
 	free(a->items);
+	spar_trie_release(&a->tries[0]);
+	spar_trie_release(&a->tries[1]);
 }
 
 /* ---- matching ---- */
 
-/* Does [begin, end) share a byte with a span? */
-static bool touches(const struct spar_spans *spans, size_t begin, size_t end)
+/* The longest token at text[at] that the filter lets through; its length, 0: none. */
+static size_t longest_at(const struct spar_added *a, const struct spar_added_filter *f, const char *text, size_t n,
+			 size_t at, const struct spar_added_token **token)
 {
-	if (!spans)
-		return false;
-	size_t low = 0, high = spans->n; /* the first span that ends behind begin */
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-		if (spans->data[mid].end <= begin)
-			low = mid + 1;
-		else
-			high = mid;
+	const struct spar_trie *trie = &a->tries[f->normalized];
+	size_t longest = 0;
+	int32_t node = 0;
+	if (!a->begins[f->normalized][(uint8_t)text[at]])
+		return 0;
+	for (size_t end = at; end < n && (node = spar_trie_step(trie, node, text[end])) >= 0;) {
+		int32_t i = spar_trie_value(trie, node);
+		end++;
+		if (i < 0 || (a->items[i].special && (!f->special || spar_spans_touch(f->content, at, end))))
+			continue;
+		longest = end - at;
+		*token = &a->items[i];
 	}
-	return low < spans->n && spans->data[low].begin < end;
+	return longest;
 }
 
-static bool is_word(utf8proc_int32_t c)
+static bool stands_alone(const char *text, size_t n, size_t begin, size_t end)
 {
-	switch (utf8proc_category(c)) {
-	case UTF8PROC_CATEGORY_LU:
-	case UTF8PROC_CATEGORY_LL:
-	case UTF8PROC_CATEGORY_LT:
-	case UTF8PROC_CATEGORY_LM:
-	case UTF8PROC_CATEGORY_LO:
-	case UTF8PROC_CATEGORY_MN:
-	case UTF8PROC_CATEGORY_MC:
-	case UTF8PROC_CATEGORY_ME:
-	case UTF8PROC_CATEGORY_ND:
-	case UTF8PROC_CATEGORY_NL:
-	case UTF8PROC_CATEGORY_PC:
-		return true;
-	default:
+	int32_t c;
+	if (begin && (spar_char_before(text, begin, &c), spar_char_is_word(c)))
 		return false;
-	}
-}
-
-static bool is_space(utf8proc_int32_t c)
-{
-	if ((c >= '\t' && c <= '\r') || c == 0x85)
-		return true;
-	utf8proc_category_t category = utf8proc_category(c);
-	return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
-}
-
-/* The character that starts at text[at]; its length. */
-static size_t char_at(const char *text, size_t n, size_t at, utf8proc_int32_t *c)
-{
-	utf8proc_ssize_t len = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(n - at), c);
-	return len > 0 ? (size_t)len : 1;
-}
-
-/* Where the character that ends at text[at] starts. */
-static size_t char_before(const char *text, size_t at, utf8proc_int32_t *c)
-{
-	size_t begin = at - 1;
-	while (begin && at - begin < 4 && ((uint8_t)text[begin] & 0xC0) == 0x80)
-		begin--;
-	char_at(text, at, begin, c);
-	return begin;
-}
-
-static bool fits(const struct spar_added_token *t, const struct spar_added_filter *f, const char *text, size_t n,
-		 size_t at)
-{
-	size_t end = at + t->len;
-	utf8proc_int32_t c;
-	if (end > n || memcmp(text + at, t->text, t->len) != 0 || t->normalized != f->normalized)
-		return false;
-	if (t->special && (!f->special || touches(f->content, at, end)))
-		return false;
-	if (!t->single_word)
-		return true;
-	if (at && (char_before(text, at, &c), is_word(c)))
-		return false;
-	return end == n || (char_at(text, n, end, &c), !is_word(c));
+	return end == n || (spar_char_at(text, n, end, &c), !spar_char_is_word(c));
 }
 
 bool spar_added_find(const struct spar_added *a, const struct spar_added_filter *filter, const char *text, size_t n,
-		     size_t from, struct spar_added_match *m)
+		     size_t from, size_t done, struct spar_added_match *m)
 {
-	for (size_t at = from; at < n; at++) {
-		uint8_t byte = (uint8_t)text[at];
-		for (size_t i = a->first[byte]; i < a->first[byte + 1]; i++) {
-			const struct spar_added_token *t = &a->items[i];
-			utf8proc_int32_t c;
-			size_t step;
-			if (!fits(t, filter, text, n, at))
-				continue;
-			*m = (struct spar_added_match){t, at, at + t->len};
-			while (t->lstrip && m->begin > from && (step = char_before(text, m->begin, &c), is_space(c)))
-				m->begin = step;
-			while (t->rstrip && m->end < n && (step = char_at(text, n, m->end, &c), is_space(c)))
-				m->end += step;
-			return true;
-		}
+	for (size_t at = from, len; at < n; at += len ? len : 1) {
+		const struct spar_added_token *t;
+		int32_t c;
+		size_t step;
+		len = longest_at(a, filter, text, n, at, &t);
+		if (!len || (t->single_word && !stands_alone(text, n, at, at + len)))
+			continue;
+		*m = (struct spar_added_match){t, at, at + len, at + len};
+		while (t->lstrip && m->begin > done &&
+		       (step = spar_char_before(text, m->begin, &c), spar_char_is_space(c)))
+			m->begin = step;
+		while (t->rstrip && m->end < n && (step = spar_char_at(text, n, m->end, &c), spar_char_is_space(c)))
+			m->end += step;
+		return true;
 	}
 	return false;
 }

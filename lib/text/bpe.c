@@ -1,97 +1,35 @@
 #include "text/bpe.h"
 #include "record/record.h"
+#include "text/chars.h"
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
-/* ---- the byte-level alphabet: a printable character stands for each byte ---- */
-
-static bool is_printable(int byte)
-{
-	return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-}
-
-/* The byte a character stands for, or -1. Printable bytes stand for themselves; the n-th other byte is U+0100 + n. */
-static int byte_of(utf8proc_int32_t c)
-{
-	if (c < 0x100)
-		return is_printable(c) ? c : -1;
-	int nth = c - 0x100;
-	for (int byte = 0; byte < 0x100; byte++)
-		if (!is_printable(byte) && nth-- == 0)
-			return byte;
-	return -1;
-}
-
-/* Read a token as written in the file, appended to `out` as bytes; false (and nothing appended) if a character is not of
- * the alphabet. */
-static bool read_byte_level(const char *s, size_t n, struct spar_str *out)
-{
-	size_t before = out->len;
-	for (size_t i = 0; i < n;) {
-		utf8proc_int32_t c;
-		utf8proc_ssize_t step =
-		    utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
-		int byte = step > 0 ? byte_of(c) : -1;
-		if (byte < 0) {
-			out->len = before;
-			return false;
-		}
-		spar_str_addc(out, byte);
-		i += (size_t)step;
-	}
-	return true;
-}
-
-/* ---- hash tables: open addressing, a power of two at least twice as large as what goes in ---- */
-
-static size_t table_size(size_t n)
-{
-	size_t size = 16;
-	while (size < 2 * n)
-		size *= 2;
-	return size;
-}
-
-static size_t hash_bytes(const char *s, size_t n)
-{
-	uint64_t h = 0xCBF29CE484222325; /* FNV-1a */
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (uint8_t)s[i]) * 0x100000001B3;
-	return (size_t)(h ^ h >> 32);
-}
-
-static size_t hash_pair(uint64_t pair)
-{
-	pair *= 0x9E3779B97F4A7C15; /* 2^64 over the golden ratio: Fibonacci hashing */
-	return (size_t)(pair ^ pair >> 32);
-}
-
-/* The slot that holds these bytes, or the free one where they belong. */
-static int32_t *text_slot(const struct spar_bpe *b, const char *s, size_t n)
-{
-	for (size_t i = hash_bytes(s, n);; i++) {
-		int32_t *slot = &b->by_text[i & (b->n_by_text - 1)];
-		if (*slot < 0)
-			return slot;
-		const struct spar_bpe_token *t = &b->tokens[*slot];
-		if (t->len == n && !memcmp(b->bytes.data + t->begin, s, n))
-			return slot;
-	}
-}
+#define INSIDE_BITS 20
 
 static struct spar_bpe_merge *merge_slot(const struct spar_bpe *b, uint64_t pair)
 {
-	for (size_t i = hash_pair(pair);; i++) {
+	uint64_t h = pair * 0x9E3779B97F4A7C15; /* 2^64 over the golden ratio: Fibonacci hashing */
+	for (size_t i = (size_t)(h ^ h >> 32);; i++) {
 		struct spar_bpe_merge *slot = &b->merges[i & (b->n_merges - 1)];
 		if (slot->pair == pair || slot->pair == UINT64_MAX)
 			return slot;
 	}
 }
 
-int32_t spar_bpe_id(const struct spar_bpe *b, const char *bytes, size_t n)
+/* The place of two neighbouring characters in `inside`. Two pairs may share one: that only forgoes a cut. */
+static size_t inside_bit(int32_t left, int32_t right)
 {
-	return *text_slot(b, bytes, n);
+	uint64_t h = ((uint64_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15;
+	return (size_t)(h >> (64 - INSIDE_BITS));
+}
+
+/* The character (a byte under a byte-level vocabulary) at text[at]; its length. */
+static size_t unit_at(const struct spar_vocab *v, const char *text, size_t n, size_t at, int32_t *c)
+{
+	if (!v->byte_level)
+		return spar_char_at(text, n, at, c);
+	*c = (uint8_t)text[at];
+	return 1;
 }
 
 /* ---- loading ---- */
@@ -106,34 +44,11 @@ static int vocab_id(jv id, const char *token, int32_t *out, struct spar_err *err
 	return 0;
 }
 
-static int add_token(struct spar_bpe *b, const char *s, size_t n, int32_t id, size_t *cap, struct spar_err *err)
-{
-	if ((size_t)id >= *cap) {
-		size_t more = (size_t)id + 1 + (size_t)id / 2;
-		b->tokens = spar_realloc(b->tokens, more * sizeof *b->tokens);
-		memset(b->tokens + *cap, 0, (more - *cap) * sizeof *b->tokens);
-		*cap = more;
-	}
-	struct spar_bpe_token *t = &b->tokens[id];
-	if (t->there)
-		return spar_fail(err, SPAR_INPUT, ".model.vocab: id %d is given twice", (int)id);
-	t->there = true;
-	t->begin = b->bytes.len;
-	t->byte_level = n && read_byte_level(s, n, &b->bytes);
-	if (!t->byte_level)
-		spar_str_add(&b->bytes, s, n);
-	t->len = b->bytes.len - t->begin;
-	if ((size_t)id >= b->n_tokens)
-		b->n_tokens = (size_t)id + 1;
-	return 0;
-}
-
-static int load_vocab(struct spar_bpe *b, jv model, struct spar_err *err)
+static int load_vocab(struct spar_vocab *v, jv model, struct spar_err *err)
 {
 	jv vocab;
 	if (spar_get_kind(model, "model", "vocab", JV_KIND_OBJECT, &vocab, err) < 0)
 		return -err->code;
-	size_t cap = 0;
 	int rc = 0;
 	for (int i = jv_object_iter(vocab); rc == 0 && jv_object_iter_valid(vocab, i);
 	     i = jv_object_iter_next(vocab, i)) {
@@ -141,49 +56,60 @@ static int load_vocab(struct spar_bpe *b, jv model, struct spar_err *err)
 		int32_t id = -1;
 		rc = vocab_id(value, jv_string_value(key), &id, err);
 		if (rc == 0)
-			rc = add_token(b, jv_string_value(key), (size_t)jv_string_length_bytes(jv_copy(key)), id, &cap,
-				       err);
+			rc = spar_vocab_add(v, jv_string_value(key), (size_t)jv_string_length_bytes(jv_copy(key)), id,
+					    err);
 		jv_free(value);
 		jv_free(key);
 	}
 	jv_free(vocab);
-	if (rc < 0)
-		return rc;
-	b->n_by_text = table_size(b->n_tokens);
-	b->by_text = spar_malloc(b->n_by_text * sizeof *b->by_text);
-	memset(b->by_text, 0xFF, b->n_by_text * sizeof *b->by_text);
-	for (size_t i = 0; i < b->n_tokens; i++)
-		if (b->tokens[i].byte_level)
-			*text_slot(b, b->bytes.data + b->tokens[i].begin, b->tokens[i].len) = (int32_t)i;
-	for (int byte = 0; byte < 256; byte++)
-		b->of_byte[byte] = spar_bpe_id(b, (char[]){(char)byte}, 1);
-	return 0;
+	spar_vocab_index(v);
+	return rc;
 }
 
 /* The two halves of a merge, "a b" or ["a","b"], as byte strings: the left one is the first *left bytes of `out`. */
-static bool merge_halves(jv merge, struct spar_str *out, size_t *left)
+static bool merge_halves(const struct spar_vocab *v, jv merge, struct spar_str *out, size_t *left)
 {
 	spar_str_clear(out);
 	if (jv_get_kind(merge) == JV_KIND_STRING) {
 		const char *s = jv_string_value(merge), *blank = strchr(s, ' ');
-		if (!blank || strchr(blank + 1, ' ') || !read_byte_level(s, (size_t)(blank - s), out))
+		if (!blank || strchr(blank + 1, ' ') || !spar_vocab_read(v, s, (size_t)(blank - s), out))
 			return false;
 		*left = out->len;
-		return read_byte_level(blank + 1, strlen(blank + 1), out);
+		return spar_vocab_read(v, blank + 1, strlen(blank + 1), out);
 	}
 	if (jv_get_kind(merge) != JV_KIND_ARRAY || jv_array_length(jv_copy(merge)) != 2)
 		return false;
 	bool ok = true;
 	for (int half = 0; half < 2; half++) {
 		jv s = jv_array_get(jv_copy(merge), half);
-		*left = half ? *left : 0;
 		ok = ok && jv_get_kind(s) == JV_KIND_STRING &&
-		     read_byte_level(jv_string_value(s), (size_t)jv_string_length_bytes(jv_copy(s)), out);
+		     spar_vocab_read(v, jv_string_value(s), (size_t)jv_string_length_bytes(jv_copy(s)), out);
 		if (!half)
 			*left = out->len;
 		jv_free(s);
 	}
 	return ok;
+}
+
+static int add_merge(struct spar_bpe *b, jv merge, int rank, struct spar_str *text, struct spar_err *err)
+{
+	size_t at = 0;
+	if (!merge_halves(b->vocab, merge, text, &at))
+		return spar_fail(err, SPAR_INPUT, ".model.merges[%d]: not two tokens", rank);
+	int32_t left = spar_vocab_id(b->vocab, text->data, at);
+	int32_t right = spar_vocab_id(b->vocab, text->data + at, text->len - at);
+	int32_t both = spar_vocab_id(b->vocab, text->data, text->len);
+	if (left < 0 || right < 0 || both < 0)
+		return spar_fail(err, SPAR_INPUT, ".model.merges[%d]: a token of it is not in the vocabulary", rank);
+	uint64_t pair = (uint64_t)left << 32 | (uint64_t)right;
+	*merge_slot(b, pair) = (struct spar_bpe_merge){pair, (uint32_t)rank, both};
+	int32_t before = -1, c;
+	for (size_t i = 0; i < text->len; before = c) {
+		i += unit_at(b->vocab, text->data, text->len, i, &c);
+		size_t bit = inside_bit(before, c);
+		b->inside[bit / 8] |= (uint8_t)(1u << bit % 8);
+	}
+	return 0;
 }
 
 static int load_merges(struct spar_bpe *b, jv model, struct spar_err *err)
@@ -192,28 +118,16 @@ static int load_merges(struct spar_bpe *b, jv model, struct spar_err *err)
 	if (spar_get_kind(model, "model", "merges", JV_KIND_ARRAY, &merges, err) < 0)
 		return -err->code;
 	int n = jv_array_length(jv_copy(merges)), rc = 0;
-	b->n_merges = table_size((size_t)n);
+	for (b->n_merges = 16; b->n_merges < 2 * (size_t)n;)
+		b->n_merges *= 2;
 	b->merges = spar_malloc(b->n_merges * sizeof *b->merges);
 	for (size_t i = 0; i < b->n_merges; i++)
 		b->merges[i].pair = UINT64_MAX;
+	b->inside = spar_calloc(1, (1u << INSIDE_BITS) / 8);
 	struct spar_str text = SPAR_STR_INIT;
 	for (int i = 0; rc == 0 && i < n; i++) {
 		jv merge = jv_array_get(jv_copy(merges), i);
-		size_t at = 0;
-		if (!merge_halves(merge, &text, &at)) {
-			rc = spar_fail(err, SPAR_INPUT, ".model.merges[%d]: not two byte-level tokens", i);
-		} else {
-			int32_t left = spar_bpe_id(b, text.data, at),
-				right = spar_bpe_id(b, text.data + at, text.len - at);
-			int32_t both = spar_bpe_id(b, text.data, text.len);
-			if (left < 0 || right < 0 || both < 0)
-				rc = spar_fail(err, SPAR_INPUT,
-					       ".model.merges[%d]: a token of it is not in the vocabulary", i);
-			else {
-				uint64_t pair = (uint64_t)left << 32 | (uint64_t)right;
-				*merge_slot(b, pair) = (struct spar_bpe_merge){pair, (uint32_t)i, both};
-			}
-		}
+		rc = add_merge(b, merge, i, &text, err);
 		jv_free(merge);
 	}
 	spar_str_release(&text);
@@ -224,8 +138,7 @@ static int load_merges(struct spar_bpe *b, jv model, struct spar_err *err)
 /* Options that would change the ids and that nothing here honours: named, not passed over. */
 static int refuse_options(jv model, struct spar_err *err)
 {
-	static const char *const unsupported[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
-						  "byte_fallback"};
+	static const char *const unsupported[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
 	for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
 		jv v = jv_object_get(jv_copy(model), jv_string(unsupported[i]));
 		jv_kind kind = jv_get_kind(v);
@@ -239,38 +152,35 @@ static int refuse_options(jv model, struct spar_err *err)
 	return 0;
 }
 
-int spar_bpe_load(struct spar_bpe *b, jv model, struct spar_err *err)
+int spar_bpe_load(struct spar_bpe *b, struct spar_vocab *vocab, jv model, struct spar_err *err)
 {
-	spar_str_init(&b->bytes);
-	b->unk = -1;
-	const char *type = "BPE", *unk = NULL;
+	const struct {
+		const char *key;
+		bool *value;
+	} flags[] = {
+	    {"ignore_merges", &b->ignore_merges}, {"fuse_unk", &b->fuse_unk}, {"byte_fallback", &b->byte_fallback}};
+	const char *unk;
 	size_t len;
-	if (spar_has(model, "type") && spar_get_str(model, "model", "type", &type, &len, err) < 0)
+	b->vocab = vocab;
+	b->unk = -1;
+	if (refuse_options(model, err) < 0 || load_vocab(vocab, model, err) < 0 || load_merges(b, model, err) < 0)
 		return -err->code;
-	if (strcmp(type, "BPE") != 0)
-		return spar_fail(err, SPAR_INPUT, ".model.type: %s is not supported", type);
-	if (refuse_options(model, err) < 0 || load_vocab(b, model, err) < 0 || load_merges(b, model, err) < 0)
-		return -err->code;
-	if (spar_has(model, "ignore_merges") &&
-	    spar_get_bool(model, "model", "ignore_merges", &b->ignore_merges, err) < 0)
-		return -err->code;
-	if (spar_has(model, "fuse_unk") && spar_get_bool(model, "model", "fuse_unk", &b->fuse_unk, err) < 0)
-		return -err->code;
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+		if (spar_has(model, flags[i].key) &&
+		    spar_get_bool(model, "model", flags[i].key, flags[i].value, err) < 0)
+			return -err->code;
 	if (!spar_has(model, "unk_token"))
 		return 0;
 	if (spar_get_str(model, "model", "unk_token", &unk, &len, err) < 0)
 		return -err->code;
-	b->unk = spar_bpe_id(b, unk, len);
+	b->unk = spar_vocab_id(vocab, unk, len);
 	return b->unk < 0 ? spar_fail(err, SPAR_INPUT, ".model.unk_token: '%s' is not in the vocabulary", unk) : 0;
 }
 
 void spar_bpe_release(struct spar_bpe *b)
 {
-	if (b->bytes.data)
-		spar_str_release(&b->bytes);
-	free(b->tokens);
-	free(b->by_text);
 	free(b->merges);
+	free(b->inside);
 }
 
 /* ---- merging a word ---- */
@@ -291,6 +201,10 @@ void spar_bpe_work_release(struct spar_bpe_work *w)
  * whose symbols were merged away meanwhile is recognised and dropped when it comes up. */
 static void heap_push(struct spar_bpe_work *w, uint64_t value)
 {
+	if (w->n_heap == w->heap_cap) {
+		w->heap_cap = w->heap_cap ? 2 * w->heap_cap : 64;
+		w->heap = spar_realloc(w->heap, w->heap_cap * sizeof *w->heap);
+	}
 	size_t i = w->n_heap++;
 	for (; i && w->heap[(i - 1) / 2] > value; i = (i - 1) / 2)
 		w->heap[i] = w->heap[(i - 1) / 2];
@@ -330,39 +244,15 @@ static void offer(const struct spar_bpe *b, struct spar_bpe_work *w, int32_t at)
 		heap_push(w, (uint64_t)m->rank << 32 | (uint64_t)at);
 }
 
-static void reserve(struct spar_bpe_work *w, size_t n)
+/* Merge the symbols gathered so far, append their ids and begin anew. */
+static void finish_symbols(const struct spar_bpe *b, struct spar_bpe_work *w, struct spar_ids *out)
 {
-	if (n <= w->cap)
-		return;
-	w->cap = n + n / 2;
-	w->symbols = spar_realloc(w->symbols, w->cap * sizeof *w->symbols);
-	w->heap =
-	    spar_realloc(w->heap, 3 * w->cap * sizeof *w->heap); /* n - 1 at first, two for each of n - 1 merges */
-}
-
-void spar_bpe_word(const struct spar_bpe *b, struct spar_bpe_work *w, const char *word, size_t n, struct spar_ids *out)
-{
-	int32_t whole = b->ignore_merges || n == 1 ? spar_bpe_id(b, word, n) : -1;
-	if (whole >= 0) {
-		spar_ids_add(out, &whole, 1);
-		return;
-	}
-	reserve(w, n);
 	struct spar_bpe_symbol *s = w->symbols;
-	int32_t len = 0;
-	for (size_t i = 0; i < n; i++) {
-		int32_t id = b->of_byte[(uint8_t)word[i]];
-		if (id < 0 && (b->unk < 0 || (b->fuse_unk && len && s[len - 1].id == b->unk)))
-			continue;
-		s[len] = (struct spar_bpe_symbol){id < 0 ? b->unk : id, len - 1, len + 1};
-		len++;
-	}
-	if (!len)
+	if (!w->n)
 		return;
-	s[len - 1].next = -1;
-	w->n_heap = 0;
-	for (int32_t i = 0; i < len; i++)
-		offer(b, w, i);
+	s[w->n - 1].next = -1;
+	for (size_t i = 0; i < w->n; i++)
+		offer(b, w, (int32_t)i);
 	while (w->n_heap) {
 		uint64_t top = heap_pop(w);
 		int32_t at = (int32_t)(top & UINT32_MAX);
@@ -380,4 +270,63 @@ void spar_bpe_word(const struct spar_bpe *b, struct spar_bpe_work *w, const char
 	}
 	for (int32_t at = 0; at >= 0; at = s[at].next)
 		spar_ids_add(out, &s[at].id, 1);
+	w->n = 0;
+}
+
+static void add_symbol(struct spar_bpe_work *w, int32_t id)
+{
+	if (w->n == w->cap) {
+		w->cap = w->cap ? 2 * w->cap : 64;
+		w->symbols = spar_realloc(w->symbols, w->cap * sizeof *w->symbols);
+	}
+	w->symbols[w->n] = (struct spar_bpe_symbol){id, (int32_t)w->n - 1, (int32_t)w->n + 1};
+	w->n++;
+}
+
+/* The tokens of a character's bytes, for one that has none itself; false if one of them has none either. */
+static bool add_bytes(const struct spar_bpe *b, struct spar_bpe_work *w, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (b->vocab->of_byte[(uint8_t)s[i]] < 0)
+			return false;
+	for (size_t i = 0; i < n; i++)
+		add_symbol(w, b->vocab->of_byte[(uint8_t)s[i]]);
+	return true;
+}
+
+/* May a token reach from one character over to the next? -1: what stands there is no single character's token. */
+static bool is_inside(const struct spar_bpe *b, int32_t left, int32_t right)
+{
+	size_t bit = inside_bit(left, right);
+	return left < 0 || right < 0 || b->inside[bit / 8] >> bit % 8 & 1;
+}
+
+void spar_bpe_word(const struct spar_bpe *b, struct spar_bpe_work *w, const char *word, size_t n, struct spar_ids *out)
+{
+	int32_t whole = b->ignore_merges || n == 1 ? spar_vocab_id(b->vocab, word, n) : -1, before = -1, c;
+	bool was_unk = false;
+	if (whole >= 0) {
+		spar_ids_add(out, &whole, 1);
+		return;
+	}
+	for (size_t i = 0, len; i < n; i += len) {
+		len = unit_at(b->vocab, word, n, i, &c);
+		int32_t id = b->vocab->byte_level ? b->vocab->of_byte[c] : spar_vocab_id(b->vocab, word + i, len);
+		if (id >= 0) {
+			if (!is_inside(b, before, c)) /* what is before is final */
+				finish_symbols(b, w, out);
+			add_symbol(w, id);
+			before = c;
+			was_unk = false;
+		} else if (b->byte_fallback && !b->vocab->byte_level && add_bytes(b, w, word + i, len)) {
+			before = -1;
+			was_unk = false;
+		} else if (b->unk >= 0) {
+			if (!was_unk || !b->fuse_unk)
+				add_symbol(w, b->unk);
+			before = -1;
+			was_unk = true;
+		}
+	}
+	finish_symbols(b, w, out);
 }

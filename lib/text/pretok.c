@@ -1,154 +1,214 @@
 #include "text/pretok.h"
 #include "record/record.h"
+#include "text/steps.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 16
+static const char path[] = "pre_tokenizer";
+
+#define WORD \
+	"\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}" \
+	"\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 
 static const char byte_level_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static struct spar_pretok_step *add_step(struct spar_pretok *p)
+/* ---- loading: a function for each kind ---- */
+
+static int set_pattern(struct spar_pretok_step *s, const char *pattern, bool literal, struct spar_err *err)
 {
-	p->steps = spar_realloc(p->steps, (p->n + 1) * sizeof *p->steps);
-	p->steps[p->n] = (struct spar_pretok_step){0};
-	return &p->steps[p->n++];
+	s->pattern = spar_pattern_compile(pattern, strlen(pattern), literal, err);
+	return s->pattern ? 0 : spar_fail_at(err, ".%s", path);
 }
 
-static int set_pattern(struct spar_pretok_step *step, const char *pattern, size_t n, bool literal, struct spar_err *err)
+static int load_byte_level(struct spar_pretok_step *s, jv node, struct spar_err *err)
 {
-	step->pattern = spar_pattern_compile(pattern, n, literal, err);
-	return step->pattern ? 0 : spar_fail_at(err, ".pre_tokenizer");
-}
-
-static int load_byte_level(struct spar_pretok *p, jv node, struct spar_err *err)
-{
-	struct spar_pretok_step *step = add_step(p);
-	bool use_regex = true; /* as in files from before the option */
-	if (spar_get_bool(node, "pre_tokenizer", "add_prefix_space", &step->prefix_space, err) < 0 ||
-	    (spar_has(node, "use_regex") && spar_get_bool(node, "pre_tokenizer", "use_regex", &use_regex, err) < 0))
+	bool prefix_space, use_regex = true; /* as in files from before the option */
+	if (spar_get_bool(node, path, "add_prefix_space", &prefix_space, err) < 0 ||
+	    (spar_has(node, "use_regex") && spar_get_bool(node, path, "use_regex", &use_regex, err) < 0))
 		return -err->code;
-	return use_regex ? set_pattern(step, byte_level_pattern, sizeof byte_level_pattern - 1, false, err) : 0;
+	spar_str_adds(&s->prefix, " ");
+	s->prefix_when = prefix_space ? SPAR_PREFIX_ALWAYS : SPAR_PREFIX_NEVER;
+	return use_regex ? set_pattern(s, byte_level_pattern, false, err) : 0;
 }
 
-static int load_digits(struct spar_pretok *p, jv node, struct spar_err *err)
+static int load_digits(struct spar_pretok_step *s, jv node, struct spar_err *err)
 {
-	struct spar_pretok_step *step = add_step(p);
 	bool individual;
-	if (spar_get_bool(node, "pre_tokenizer", "individual_digits", &individual, err) < 0)
+	if (spar_get_bool(node, path, "individual_digits", &individual, err) < 0)
 		return -err->code;
-	step->cut = individual ? SPAR_CUT_ISOLATED : SPAR_CUT_CONTIGUOUS;
-	return set_pattern(step, "\\p{N}", 5, false, err);
+	s->cut = individual ? SPAR_CUT_ISOLATED : SPAR_CUT_CONTIGUOUS;
+	return set_pattern(s, "\\p{N}", false, err);
 }
 
-static int load_split(struct spar_pretok *p, jv node, struct spar_err *err)
+/* Which of `names` (NULL at the end) node[key] is. */
+static int one_of(jv node, const char *key, const char *const *names, struct spar_err *err)
 {
-	static const char *const behaviors[] = {[SPAR_CUT_ISOLATED] = "Isolated",
-						[SPAR_CUT_REMOVED] = "Removed",
-						[SPAR_CUT_WITH_PREVIOUS] = "MergedWithPrevious",
-						[SPAR_CUT_WITH_NEXT] = "MergedWithNext",
-						[SPAR_CUT_CONTIGUOUS] = "Contiguous"};
-	struct spar_pretok_step *step = add_step(p);
-	const char *name, *text;
+	const char *name;
 	size_t len;
-	if (spar_get_str(node, "pre_tokenizer", "behavior", &name, &len, err) < 0 ||
-	    spar_get_bool(node, "pre_tokenizer", "invert", &step->invert, err) < 0)
+	if (spar_get_str(node, path, key, &name, &len, err) < 0)
 		return -err->code;
-	while (step->cut <= SPAR_CUT_CONTIGUOUS && strcmp(behaviors[step->cut], name) != 0)
-		step->cut++;
-	if (step->cut > SPAR_CUT_CONTIGUOUS)
-		return spar_fail(err, SPAR_INPUT, ".pre_tokenizer.behavior: %s is not supported", name);
-	jv pattern;
-	if (spar_get_kind(node, "pre_tokenizer", "pattern", JV_KIND_OBJECT, &pattern, err) < 0)
-		return -err->code;
-	bool literal = spar_has(pattern, "String");
-	int rc = spar_get_str(pattern, "pre_tokenizer.pattern", literal ? "String" : "Regex", &text, &len, err);
-	if (rc == 0)
-		rc = set_pattern(step, text, len, literal, err);
-	jv_free(pattern);
-	return rc;
+	for (int i = 0; names[i]; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return spar_fail(err, SPAR_INPUT, ".%s.%s: %s is not supported", path, key, name);
 }
 
-static int load_node(struct spar_pretok *p, jv node, int depth, bool *byte_level, struct spar_err *err);
-
-static int load_sequence(struct spar_pretok *p, jv node, int depth, bool *byte_level, struct spar_err *err)
+static int load_behavior(struct spar_pretok_step *s, jv node, struct spar_err *err)
 {
-	jv list;
-	if (depth == DEPTH_MAX)
-		return spar_fail(err, SPAR_INPUT, ".pre_tokenizer: nested deeper than %d", DEPTH_MAX);
-	if (spar_get_kind(node, "pre_tokenizer", "pretokenizers", JV_KIND_ARRAY, &list, err) < 0)
-		return -err->code;
-	int n = jv_array_length(jv_copy(list)), rc = 0;
-	for (int i = 0; rc == 0 && i < n; i++) {
-		jv item = jv_array_get(jv_copy(list), i);
-		rc = load_node(p, item, depth + 1, byte_level, err);
-		jv_free(item);
-	}
-	jv_free(list);
-	return rc;
+	static const char *const names[] = {[SPAR_CUT_ISOLATED] = "Isolated",
+					    [SPAR_CUT_REMOVED] = "Removed",
+					    [SPAR_CUT_WITH_PREVIOUS] = "MergedWithPrevious",
+					    [SPAR_CUT_WITH_NEXT] = "MergedWithNext",
+					    [SPAR_CUT_CONTIGUOUS] = "Contiguous",
+					    NULL};
+	int cut = one_of(node, "behavior", names, err);
+	s->cut = cut < 0 ? SPAR_CUT_ISOLATED : (enum spar_cut)cut;
+	return cut < 0 ? cut : 0;
 }
 
-static int load_node(struct spar_pretok *p, jv node, int depth, bool *byte_level, struct spar_err *err)
+static int load_split(struct spar_pretok_step *s, jv node, struct spar_err *err)
 {
-	const char *type;
+	if (load_behavior(s, node, err) < 0 || spar_get_bool(node, path, "invert", &s->invert, err) < 0)
+		return -err->code;
+	s->pattern = spar_pattern_load(node, path, err);
+	return s->pattern ? 0 : -err->code;
+}
+
+static int load_metaspace(struct spar_pretok_step *s, jv node, struct spar_err *err)
+{
+	static const char *const schemes[] = {
+	    [SPAR_PREFIX_NEVER] = "never", [SPAR_PREFIX_FIRST] = "first", [SPAR_PREFIX_ALWAYS] = "always", NULL};
+	const char *mark;
 	size_t len;
-	if (jv_get_kind(node) != JV_KIND_OBJECT)
-		return spar_fail(err, SPAR_INPUT, ".pre_tokenizer: %s is not supported", spar_kind_name(node));
-	if (spar_get_str(node, "pre_tokenizer", "type", &type, &len, err) < 0)
+	bool add_prefix = true, split = true; /* as in files from before prepend_scheme */
+	int scheme = SPAR_PREFIX_ALWAYS;
+	if (spar_get_str(node, path, "replacement", &mark, &len, err) < 0 ||
+	    (spar_has(node, "add_prefix_space") &&
+	     spar_get_bool(node, path, "add_prefix_space", &add_prefix, err) < 0) ||
+	    (spar_has(node, "split") && spar_get_bool(node, path, "split", &split, err) < 0) ||
+	    (spar_has(node, "prepend_scheme") && (scheme = one_of(node, "prepend_scheme", schemes, err)) < 0))
 		return -err->code;
-	if (!strcmp(type, "Sequence"))
-		return load_sequence(p, node, depth, byte_level, err);
-	if (*byte_level) /* it would see the byte-level alphabet in place of the text */
-		return spar_fail(err, SPAR_INPUT, ".pre_tokenizer: %s behind ByteLevel is not supported", type);
-	if (!strcmp(type, "Digits"))
-		return load_digits(p, node, err);
-	if (!strcmp(type, "Split"))
-		return load_split(p, node, err);
-	if (!strcmp(type, "ByteLevel")) {
-		*byte_level = true;
-		return load_byte_level(p, node, err);
-	}
-	return spar_fail(err, SPAR_INPUT, ".pre_tokenizer: %s is not supported", type);
+	if (!len)
+		return spar_fail(err, SPAR_INPUT, ".%s.replacement: is empty", path);
+	if (!spar_has(node, "prepend_scheme") && !add_prefix)
+		scheme = SPAR_PREFIX_NEVER;
+	spar_str_add(&s->blank, mark, len);
+	spar_str_add(&s->prefix, mark, len);
+	s->prefix_when = (enum spar_prefix)scheme;
+	s->cut = SPAR_CUT_WITH_NEXT;
+	return split ? set_pattern(s, mark, true, err) : 0;
+}
+
+static int load_whitespace(struct spar_pretok_step *s, jv node, struct spar_err *err)
+{
+	(void)node;
+	s->invert = true;
+	s->cut = SPAR_CUT_REMOVED;
+	return set_pattern(s, "[" WORD "]+|[^" WORD "\\s]+", false, err);
+}
+
+static int load_whitespace_split(struct spar_pretok_step *s, jv node, struct spar_err *err)
+{
+	(void)node;
+	s->cut = SPAR_CUT_REMOVED;
+	return set_pattern(s, "\\s", false, err);
+}
+
+static int load_punctuation(struct spar_pretok_step *s, jv node, struct spar_err *err)
+{
+	if (spar_has(node, "behavior") && load_behavior(s, node, err) < 0)
+		return -err->code;
+	return set_pattern(s, "[\\p{P}$+<=>^`|~]", false, err); /* all signs of ASCII count */
+}
+
+static int load_delimiter(struct spar_pretok_step *s, jv node, struct spar_err *err)
+{
+	const char *delimiter;
+	size_t len;
+	if (spar_get_str(node, path, "delimiter", &delimiter, &len, err) < 0)
+		return -err->code;
+	s->cut = SPAR_CUT_REMOVED;
+	return set_pattern(s, delimiter, true, err);
+}
+
+static int load_step(void *ctx, jv node, const char *type, struct spar_err *err)
+{
+	static const struct {
+		const char *name;
+		int (*load)(struct spar_pretok_step *s, jv node, struct spar_err *err);
+	} kinds[] = {{"ByteLevel", load_byte_level},    {"Split", load_split},
+		     {"Digits", load_digits},           {"Metaspace", load_metaspace},
+		     {"Whitespace", load_whitespace},   {"WhitespaceSplit", load_whitespace_split},
+		     {"Punctuation", load_punctuation}, {"CharDelimiterSplit", load_delimiter}};
+	struct spar_pretok *p = ctx;
+	if (p->byte_level) /* it would see the byte-level alphabet in place of the text */
+		return spar_fail(err, SPAR_INPUT, ".%s: %s behind ByteLevel is not supported", path, type);
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(type, kinds[i].name)) {
+			p->steps = spar_realloc(p->steps, (p->n + 1) * sizeof *p->steps);
+			struct spar_pretok_step *s = &p->steps[p->n++];
+			*s = (struct spar_pretok_step){.blank = SPAR_STR_INIT, .prefix = SPAR_STR_INIT};
+			p->byte_level = kinds[i].load == load_byte_level;
+			return kinds[i].load(s, node, err);
+		}
+	return spar_fail(err, SPAR_INPUT, ".%s: %s is not supported", path, type);
 }
 
 int spar_pretok_load(struct spar_pretok *p, jv node, struct spar_err *err)
 {
-	bool byte_level = false;
-	int rc = load_node(p, node, 0, &byte_level, err);
-	if (rc == 0 && !byte_level)
-		rc = spar_fail(err, SPAR_INPUT, ".pre_tokenizer: one without ByteLevel is not supported");
-	return rc;
+	return spar_steps_load(node, path, "pretokenizers", load_step, p, err);
 }
 
 void spar_pretok_release(struct spar_pretok *p)
 {
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
+		spar_str_release(&p->steps[i].blank);
+		spar_str_release(&p->steps[i].prefix);
 		pcre2_code_free(p->steps[i].pattern);
+	}
 	free(p->steps);
 }
 
-void spar_pieces_release(struct spar_pieces *p)
-{
-	spar_str_release(&p->text);
-	free(p->ends);
-}
+/* ---- running: each piece a step cuts off goes through the steps behind it at once, so that nothing is collected ---- */
 
-/* What has been added to the text since the last end is a piece. */
-static void end_piece(struct spar_pieces *p)
+void spar_pretok_work_init(struct spar_pretok_work *w, const struct spar_pretok *p)
 {
-	if (p->text.len == (p->n ? p->ends[p->n - 1] : 0))
-		return;
-	if (p->n == p->cap) {
-		p->cap = p->cap ? 2 * p->cap : 256;
-		p->ends = spar_realloc(p->ends, p->cap * sizeof *p->ends);
+	w->n = p->n;
+	w->steps = spar_calloc(p->n + 1, sizeof *w->steps);
+	for (size_t i = 0; i < p->n; i++) {
+		spar_str_init(&w->steps[i].text);
+		w->steps[i].data = pcre2_match_data_create(1, NULL);
 	}
-	p->ends[p->n++] = p->text.len;
 }
 
-/* The stretches of a piece, in order: those that match the pattern and those between. A cut keeps them or joins them. */
+void spar_pretok_work_release(struct spar_pretok_work *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		spar_str_release(&w->steps[i].text);
+		pcre2_match_data_free(w->steps[i].data);
+	}
+	free(w->steps);
+}
+
+struct running {
+	const struct spar_pretok *p;
+	struct spar_pretok_work *work;
+	spar_word_fn *word;
+	void *ctx;
+	struct spar_err *err;
+};
+
+static int run_step(struct running *r, size_t step, const char *text, size_t n, bool first);
+
+/* The stretches of a text in order, those that match and those between: a cut keeps them apart or joins them. */
 struct cutter {
-	const struct spar_pretok_step *step;
-	struct spar_pieces *out;
+	struct running *r;
+	size_t step;
+	const char *text; /* all of it */
+	bool first;       /* it is the beginning of the whole text */
+	const char *piece;
+	size_t len; /* of the piece so far */
 	bool begun, last_matched;
 };
 
@@ -166,85 +226,73 @@ static bool joined(enum spar_cut cut, bool before, bool now)
 	}
 }
 
-static void add_stretch(struct cutter *c, const char *text, size_t n, bool matched)
+static int end_piece(struct cutter *c)
 {
-	matched ^= c->step->invert;
-	if (c->begun && !joined(c->step->cut, c->last_matched, matched))
-		end_piece(c->out);
-	c->begun = true;
-	c->last_matched = matched;
-	if (!matched || c->step->cut != SPAR_CUT_REMOVED)
-		spar_str_add(&c->out->text, text, n);
+	if (!c->len)
+		return 0;
+	return run_step(c->r, c->step + 1, c->piece, c->len, c->first && c->piece == c->text);
 }
 
-static int cut_piece(const struct spar_pretok_step *step, pcre2_match_data *data, const char *text, size_t n,
-		     struct spar_pieces *out, struct spar_err *err)
+static int add_stretch(void *ctx, const char *s, size_t n, bool matched)
 {
-	struct cutter c = {.step = step, .out = out};
-	size_t done = 0, from = 0, begin, end;
-	while (from <= n) {
-		int found = spar_pattern_find(step->pattern, data, text, n, from, &begin, &end, err);
-		if (found < 0)
-			return found;
-		if (!found)
-			break;
-		if (begin > done)
-			add_stretch(&c, text + done, begin - done, false);
-		add_stretch(&c, text + begin, end - begin, true);
-		done = from = end;
-		if (begin == end) { /* an empty match: look on behind the next character */
-			bool ok;
-			from += end < n ? spar_utf8_step(text + end, n - end, &ok) : 1;
-		}
+	struct cutter *c = ctx;
+	const struct spar_pretok_step *step = &c->r->p->steps[c->step];
+	matched ^= step->invert;
+	if (!c->begun || !joined(step->cut, c->last_matched, matched)) {
+		int rc = end_piece(c);
+		if (rc < 0)
+			return rc;
+		c->piece = s;
+		c->len = 0;
 	}
-	if (done < n)
-		add_stretch(&c, text + done, n - done, false);
-	end_piece(out);
+	c->begun = true;
+	c->last_matched = matched;
+	c->len += matched && step->cut == SPAR_CUT_REMOVED ? 0 : n;
 	return 0;
 }
 
-static int run_step(const struct spar_pretok_step *step, const struct spar_pieces *in, struct spar_pieces *out,
-		    struct spar_err *err)
+/* The text as a step wants it before its cut: blanks replaced, the prefix put before it. */
+static void dress(const struct spar_pretok_step *s, struct spar_str *out, const char **text, size_t *n, bool first)
 {
-	pcre2_match_data *data = step->pattern ? pcre2_match_data_create(1, NULL) : NULL;
-	struct spar_str spaced = SPAR_STR_INIT;
-	int rc = 0;
-	spar_str_clear(&out->text);
-	out->n = 0;
-	for (size_t i = 0, begin = 0; rc == 0 && i < in->n; begin = in->ends[i++]) {
-		const char *piece = in->text.data + begin;
-		size_t n = in->ends[i] - begin;
-		if (step->prefix_space && *piece != ' ') {
-			spar_str_clear(&spaced);
-			spar_str_addc(&spaced, ' ');
-			spar_str_add(&spaced, piece, n++);
-			piece = spaced.data;
-		}
-		if (data) {
-			rc = cut_piece(step, data, piece, n, out, err);
-		} else {
-			spar_str_add(&out->text, piece, n);
-			end_piece(out);
-		}
+	bool prefix = s->prefix_when == SPAR_PREFIX_ALWAYS || (s->prefix_when == SPAR_PREFIX_FIRST && first);
+	const char *begin = *text, *end = begin + *n;
+	if (s->blank.len && *begin == ' ')
+		prefix = false;
+	else if (prefix && *n >= s->prefix.len && !memcmp(begin, s->prefix.data, s->prefix.len))
+		prefix = false;
+	if (!prefix && (!s->blank.len || !memchr(begin, ' ', *n)))
+		return;
+	spar_str_clear(out);
+	if (prefix)
+		spar_str_add(out, s->prefix.data, s->prefix.len);
+	while (begin < end) {
+		const char *blank = s->blank.len ? memchr(begin, ' ', (size_t)(end - begin)) : NULL;
+		spar_str_add(out, begin, (size_t)((blank ? blank : end) - begin));
+		if (blank)
+			spar_str_add(out, s->blank.data, s->blank.len);
+		begin = blank ? blank + 1 : end;
 	}
-	spar_str_release(&spaced);
-	pcre2_match_data_free(data);
-	return rc;
+	*text = out->data;
+	*n = out->len;
 }
 
-int spar_pretok_run(const struct spar_pretok *p, const char *text, size_t n, struct spar_pieces pieces[2],
-		    struct spar_err *err)
+static int run_step(struct running *r, size_t step, const char *text, size_t n, bool first)
 {
-	int rc = 0;
-	spar_str_clear(&pieces[0].text);
-	pieces[0].n = 0;
-	spar_str_add(&pieces[0].text, text, n);
-	end_piece(&pieces[0]);
-	for (size_t i = 0; rc == 0 && i < p->n; i++) {
-		rc = run_step(&p->steps[i], &pieces[0], &pieces[1], err);
-		struct spar_pieces swap = pieces[0];
-		pieces[0] = pieces[1];
-		pieces[1] = swap;
-	}
-	return rc;
+	if (step == r->p->n)
+		return r->word(r->ctx, text, n);
+	const struct spar_pretok_step *s = &r->p->steps[step];
+	struct spar_pretok_scratch *scratch = &r->work->steps[step];
+	dress(s, &scratch->text, &text, &n, first);
+	if (!s->pattern)
+		return run_step(r, step + 1, text, n, first);
+	struct cutter c = {.r = r, .step = step, .text = text, .first = first};
+	int rc = spar_pattern_each(s->pattern, scratch->data, text, n, add_stretch, &c, r->err);
+	return rc < 0 ? rc : end_piece(&c);
+}
+
+int spar_pretok_run(const struct spar_pretok *p, struct spar_pretok_work *w, const char *text, size_t n, bool first,
+		    spar_word_fn *word, void *ctx, struct spar_err *err)
+{
+	struct running r = {p, w, word, ctx, err};
+	return n ? run_step(&r, 0, text, n, first) : 0;
 }

@@ -11,32 +11,46 @@
 
 /* Which neighbours a cut leaves together, by whether each of the two matched the pattern. */
 enum spar_cut { SPAR_CUT_ISOLATED, SPAR_CUT_REMOVED, SPAR_CUT_WITH_PREVIOUS, SPAR_CUT_WITH_NEXT, SPAR_CUT_CONTIGUOUS };
+/* Before which pieces the prefix is put, if they do not begin with it: none, the one the text begins with, all. */
+enum spar_prefix { SPAR_PREFIX_NEVER, SPAR_PREFIX_FIRST, SPAR_PREFIX_ALWAYS };
 
+/* Every kind of pre-tokenizer is a step of this kind; its parts are done in this order. */
+struct spar_pretok_step {
+	struct spar_str blank; /* is put in place of each blank (U+0020); empty: blanks stay */
+	struct spar_str prefix;
+	enum spar_prefix prefix_when;
+	pcre2_code *pattern; /* NULL: no cut */
+	enum spar_cut cut;
+	bool invert; /* what the pattern does not match counts as its match */
+};
 struct spar_pretok {
-	struct spar_pretok_step {
-		bool prefix_space;   /* put a blank before each piece that has none */
-		pcre2_code *pattern; /* NULL: no cut */
-		enum spar_cut cut;
-		bool invert; /* what the pattern does not match counts as its match */
-	} * steps;
+	struct spar_pretok_step *steps;
 	size_t n;
+	bool byte_level; /* words are bytes, as the vocabulary is written in the byte-level alphabet */
 };
 
-/*! Load the "pre_tokenizer" object (borrowed): ByteLevel, Digits, Split and Sequences of them that end in ByteLevel.
- *  Anything else is refused by name. Release `p` also after a failure; it must start as {0}. */
+/*! Load the "pre_tokenizer" object (borrowed; null: the text is one word): ByteLevel, Split, Digits, Metaspace, Whitespace,
+ *  WhitespaceSplit, Punctuation, CharDelimiterSplit and Sequences of them, ByteLevel at the end. Anything else is refused by
+ *  name. Release `p` also after a failure; it must start as {0}. */
 int spar_pretok_load(struct spar_pretok *p, jv node, struct spar_err *err);
 void spar_pretok_release(struct spar_pretok *p);
 
-/* Text in pieces: piece i is text[ends[i-1] .. ends[i]), never empty. */
-struct spar_pieces {
-	struct spar_str text;
-	size_t *ends;
-	size_t n, cap;
-};
-void spar_pieces_release(struct spar_pieces *p);
+/* Called with each word, never empty. Returns < 0 to stop. */
+typedef int spar_word_fn(void *ctx, const char *word, size_t n);
 
-/*! Cut `text` (well-formed UTF-8) into pieces[0]; pieces[1] is scratch. Both must be initialised. */
-int spar_pretok_run(const struct spar_pretok *p, const char *text, size_t n, struct spar_pieces pieces[2],
-		    struct spar_err *err);
+/* Scratch of spar_pretok_run: one for each step. */
+struct spar_pretok_work {
+	struct spar_pretok_scratch {
+		pcre2_match_data *data;
+		struct spar_str text;
+	} * steps;
+	size_t n;
+};
+void spar_pretok_work_init(struct spar_pretok_work *w, const struct spar_pretok *p);
+void spar_pretok_work_release(struct spar_pretok_work *w);
+
+/*! Call `word` for the words of text[0..n) (well-formed UTF-8) in order. `first`: the whole text begins here. */
+int spar_pretok_run(const struct spar_pretok *p, struct spar_pretok_work *w, const char *text, size_t n, bool first,
+		    spar_word_fn *word, void *ctx, struct spar_err *err);
 
 #endif

@@ -4,19 +4,28 @@
 #include "record/record.h"
 #include "text/added.h"
 #include "text/bpe.h"
+#include "text/decode.h"
+#include "text/marked.h"
+#include "text/normalize.h"
+#include "text/postproc.h"
 #include "text/pretok.h"
+#include "text/unigram.h"
+#include "text/vocab.h"
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #define TEXT_MAX ((size_t)1 << 30) /* bytes of one text: positions inside a word are 32-bit */
 
 struct spar_tokenizer {
-	int normalize; /* utf8proc options, -1: none */
+	struct spar_normalizer normalizer;
 	struct spar_added added;
 	struct spar_pretok pretok;
+	struct spar_vocab vocab;
+	bool is_unigram; /* which of the two models is loaded */
 	struct spar_bpe bpe;
-	struct spar_ids before, behind;              /* what the post-processor adds */
+	struct spar_unigram unigram;
+	struct spar_postproc postproc;
+	struct spar_decoder decoder;
 	const struct spar_added_token **added_by_id; /* (size) NULL where an id is not an added token */
 	size_t size;                                 /* highest id + 1 */
 	int32_t bos, eos;
@@ -34,183 +43,77 @@ void spar_ids_add(struct spar_ids *v, const int32_t *ids, size_t n)
 	v->n += n;
 }
 
-void spar_spans_add(struct spar_spans *v, size_t begin, size_t end)
-{
-	if (v->n == v->cap) {
-		v->cap = v->cap ? 2 * v->cap : 64;
-		v->data = spar_realloc(v->data, v->cap * sizeof *v->data);
-	}
-	v->data[v->n++] = (struct spar_span){begin, end};
-}
-
 /* ---- loading: one function for each part of tokenizer.json ---- */
 
-/* obj[key], or JSON null if it is not there. A NEW reference. */
-static jv part(jv obj, const char *key)
+static int load_normalizer(struct spar_tokenizer *t, jv node, struct spar_err *err)
 {
-	jv v = jv_object_get(jv_copy(obj), jv_string(key));
-	if (jv_is_valid(v))
-		return v;
-	jv_free(v);
-	return jv_null();
+	return spar_normalizer_load(&t->normalizer, node, err);
 }
 
-/* Visit a node, or each node of a Sequence of them (nested ones are refused by `visit`, which knows no Sequence). */
-static int each_node(jv node, const char *path, const char *list_key,
-		     int (*visit)(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err),
-		     struct spar_tokenizer *t, struct spar_err *err)
+static int load_pretok(struct spar_tokenizer *t, jv node, struct spar_err *err)
 {
-	const char *type;
+	int rc = spar_pretok_load(&t->pretok, node, err);
+	t->vocab.byte_level = t->pretok.byte_level;
+	return rc;
+}
+
+static int load_postproc(struct spar_tokenizer *t, jv node, struct spar_err *err)
+{
+	return spar_postproc_load(&t->postproc, node, err);
+}
+
+static int load_decoder(struct spar_tokenizer *t, jv node, struct spar_err *err)
+{
+	return spar_decoder_load(&t->decoder, node, t->pretok.byte_level, err);
+}
+
+static int load_model(struct spar_tokenizer *t, jv node, struct spar_err *err)
+{
+	const char *type = "BPE";
 	size_t len;
 	if (jv_get_kind(node) != JV_KIND_OBJECT)
-		return spar_fail(err, SPAR_INPUT, ".%s: %s is not supported", path, spar_kind_name(node));
-	if (spar_get_str(node, path, "type", &type, &len, err) < 0)
+		return spar_fail(err, SPAR_INPUT, ".model: expected object, got %s", spar_kind_name(node));
+	if (spar_has(node, "type") && spar_get_str(node, "model", "type", &type, &len, err) < 0)
 		return -err->code;
-	if (strcmp(type, "Sequence") != 0)
-		return visit(t, node, type, err);
-	jv list;
-	if (spar_get_kind(node, path, list_key, JV_KIND_ARRAY, &list, err) < 0)
-		return -err->code;
-	int n = jv_array_length(jv_copy(list)), rc = 0;
-	for (int i = 0; rc == 0 && i < n; i++) {
-		jv item = jv_array_get(jv_copy(list), i);
-		if (jv_get_kind(item) != JV_KIND_OBJECT)
-			rc = spar_fail(err, SPAR_INPUT, ".%s[%d]: expected object, got %s", path, i,
-				       spar_kind_name(item));
-		else if ((rc = spar_get_str(item, path, "type", &type, &len, err)) == 0)
-			rc = visit(t, item, type, err);
-		jv_free(item);
-	}
-	jv_free(list);
-	return rc;
+	t->is_unigram = !strcmp(type, "Unigram");
+	if (t->is_unigram)
+		return spar_unigram_load(&t->unigram, &t->vocab, node, err);
+	if (!strcmp(type, "BPE"))
+		return spar_bpe_load(&t->bpe, &t->vocab, node, err);
+	return spar_fail(err, SPAR_INPUT, ".model.type: %s is not supported", type);
 }
 
-static int load_normalizer(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err)
-{
-	static const struct {
-		const char *name;
-		int options;
-	} forms[] = {{"NFC", UTF8PROC_STABLE | UTF8PROC_COMPOSE},
-		     {"NFD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE},
-		     {"NFKC", UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
-		     {"NFKD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
-	(void)node;
-	if (t->normalize >= 0)
-		return spar_fail(err, SPAR_INPUT, ".normalizer: more than one is not supported");
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-		if (!strcmp(type, forms[i].name))
-			t->normalize = forms[i].options;
-	return t->normalize < 0 ? spar_fail(err, SPAR_INPUT, ".normalizer: %s is not supported", type) : 0;
-}
-
-static int load_decoder(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err)
-{
-	(void)t, (void)node;
-	return strcmp(type, "ByteLevel") ? spar_fail(err, SPAR_INPUT, ".decoder: %s is not supported", type) : 0;
-}
-
-/* One piece of a template: {"Sequence":{..}} switches to what stands behind the text, {"SpecialToken":{"id":name}} adds
- * the ids listed under that name. */
-static int load_template_piece(jv node, jv piece, struct spar_ids *side[2], bool *behind, struct spar_err *err)
-{
-	static const char path[] = "post_processor.single";
-	jv token = jv_invalid(), names = jv_invalid(), entry = jv_invalid();
-	int32_t *ids = NULL;
-	const char *name;
-	size_t len, n;
-	if (jv_get_kind(piece) != JV_KIND_OBJECT)
-		return spar_fail(err, SPAR_INPUT, ".%s: expected objects, got %s", path, spar_kind_name(piece));
-	if (spar_has(piece, "Sequence")) {
-		*behind = true;
-		return 0;
-	}
-	int rc = spar_get_kind(piece, path, "SpecialToken", JV_KIND_OBJECT, &token, err);
-	if (rc == 0)
-		rc = spar_get_str(token, path, "id", &name, &len, err);
-	if (rc == 0)
-		rc = spar_get_kind(node, "post_processor", "special_tokens", JV_KIND_OBJECT, &names, err);
-	if (rc == 0)
-		rc = spar_get_kind(names, "post_processor.special_tokens", name, JV_KIND_OBJECT, &entry, err);
-	if (rc == 0)
-		rc = spar_get_ids(entry, "post_processor.special_tokens", "ids", &ids, &n, err);
-	if (rc == 0)
-		spar_ids_add(side[*behind], ids, n);
-	free(ids);
-	jv_free(entry);
-	jv_free(names);
-	jv_free(token);
-	return rc;
-}
-
-static int load_template(struct spar_tokenizer *t, jv node, struct spar_err *err)
-{
-	jv single;
-	if (spar_get_kind(node, "post_processor", "single", JV_KIND_ARRAY, &single, err) < 0)
-		return -err->code;
-	struct spar_ids before = {0}, behind = {0};
-	bool past = false;
-	int n = jv_array_length(jv_copy(single)), rc = 0;
-	for (int i = 0; rc == 0 && i < n; i++) {
-		jv piece = jv_array_get(jv_copy(single), i);
-		rc = load_template_piece(node, piece, (struct spar_ids *[]){&before, &behind}, &past, err);
-		jv_free(piece);
-	}
-	jv_free(single);
-	/* A later processor of a Sequence wraps what the earlier ones made. */
-	spar_ids_add(&before, t->before.data, t->before.n);
-	spar_ids_add(&t->behind, behind.data, behind.n);
-	free(t->before.data);
-	free(behind.data);
-	t->before = before;
-	return rc;
-}
-
-static int load_post_processor(struct spar_tokenizer *t, jv node, const char *type, struct spar_err *err)
-{
-	if (!strcmp(type, "ByteLevel")) /* it moves offsets, not ids */
-		return 0;
-	if (!strcmp(type, "TemplateProcessing"))
-		return load_template(t, node, err);
-	return spar_fail(err, SPAR_INPUT, ".post_processor: %s is not supported", type);
-}
-
+/* An absent part is as good as null. */
 static int load_parts(struct spar_tokenizer *t, jv root, struct spar_err *err)
 {
-	jv normalizer = part(root, "normalizer"), pretok = part(root, "pre_tokenizer"), model = part(root, "model");
-	jv post = part(root, "post_processor"), decoder = part(root, "decoder");
+	static const struct {
+		const char *key;
+		int (*load)(struct spar_tokenizer *t, jv node, struct spar_err *err);
+	} parts[] = {{"normalizer", load_normalizer},
+		     {"pre_tokenizer", load_pretok},
+		     {"post_processor", load_postproc},
+		     {"decoder", load_decoder},
+		     {"model", load_model}};
 	int rc = 0;
-	if (jv_get_kind(normalizer) != JV_KIND_NULL)
-		rc = each_node(normalizer, "normalizer", "normalizers", load_normalizer, t, err);
-	if (rc == 0)
-		rc = spar_pretok_load(&t->pretok, pretok, err);
-	if (rc == 0 && jv_get_kind(post) != JV_KIND_NULL)
-		rc = each_node(post, "post_processor", "processors", load_post_processor, t, err);
-	if (rc == 0)
-		rc = each_node(decoder, "decoder", "decoders", load_decoder, t, err);
-	if (rc == 0 && jv_get_kind(model) != JV_KIND_OBJECT)
-		rc = spar_fail(err, SPAR_INPUT, ".model: expected object, got %s", spar_kind_name(model));
-	if (rc == 0)
-		rc = spar_added_load(&t->added, root, t->normalize, err);
-	if (rc == 0)
-		rc = spar_bpe_load(&t->bpe, model, err);
-	jv_free(decoder);
-	jv_free(post);
-	jv_free(model);
-	jv_free(pretok);
-	jv_free(normalizer);
-	return rc;
+	for (size_t i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++) {
+		jv node =
+		    spar_has(root, parts[i].key) ? jv_object_get(jv_copy(root), jv_string(parts[i].key)) : jv_null();
+		rc = parts[i].load(t, node, err);
+		jv_free(node);
+	}
+	return rc < 0 ? rc : spar_added_load(&t->added, root, &t->normalizer, err);
 }
 
 static int index_ids(struct spar_tokenizer *t, struct spar_err *err)
 {
-	t->size = t->bpe.n_tokens;
+	t->size = t->vocab.n;
 	for (size_t i = 0; i < t->added.n; i++)
 		if ((size_t)t->added.items[i].id >= t->size)
 			t->size = (size_t)t->added.items[i].id + 1;
 	t->added_by_id = spar_calloc(t->size + 1, sizeof *t->added_by_id);
 	for (size_t i = 0; i < t->added.n; i++)
 		t->added_by_id[t->added.items[i].id] = &t->added.items[i];
-	const struct spar_ids *sides[] = {&t->before, &t->behind};
+	const struct spar_ids *sides[] = {&t->postproc.before, &t->postproc.behind};
 	for (int side = 0; side < 2; side++)
 		for (size_t i = 0; i < sides[side]->n; i++)
 			if ((size_t)sides[side]->data[i] >= t->size)
@@ -266,7 +169,8 @@ static int load_config(struct spar_tokenizer *t, const char *path, struct spar_e
 int spar_tokenizer_load(struct spar_tokenizer **out, const char *dir, struct spar_err *err)
 {
 	struct spar_tokenizer *t = spar_calloc(1, sizeof *t);
-	t->normalize = t->bos = t->eos = -1;
+	spar_str_init(&t->vocab.bytes);
+	t->bos = t->eos = -1;
 	char *file = spar_path_join(dir, "tokenizer.json"), *config = spar_path_join(dir, "tokenizer_config.json");
 	int rc = load_file(t, file, err);
 	if (rc == 0)
@@ -285,11 +189,14 @@ void spar_tokenizer_free(struct spar_tokenizer *t)
 {
 	if (!t)
 		return;
+	spar_normalizer_release(&t->normalizer);
 	spar_added_release(&t->added);
 	spar_pretok_release(&t->pretok);
+	spar_vocab_release(&t->vocab);
 	spar_bpe_release(&t->bpe);
-	free(t->before.data);
-	free(t->behind.data);
+	spar_unigram_release(&t->unigram);
+	spar_postproc_release(&t->postproc);
+	spar_decoder_release(&t->decoder);
 	free(t->added_by_id);
 	free(t);
 }
@@ -301,86 +208,83 @@ struct encoder {
 	const struct spar_tokenizer *t;
 	struct spar_ids *out;
 	struct spar_err *err;
-	struct spar_pieces pieces[2];
-	struct spar_bpe_work work;
+	struct spar_added_filter filter; /* for the text as it came */
+	struct spar_pretok_work pretok;
+	struct spar_bpe_work bpe;
+	struct spar_unigram_work unigram;
 };
 
-/* Text without markers. */
-static int encode_plain(struct encoder *e, const char *text, size_t n)
+/* A stretch of a text with its marks: bytes [begin, end). `first`: it is where the whole text begins. */
+struct stretch {
+	const char *text;
+	const struct spar_spans *marks;
+	size_t begin, end;
+	bool first;
+};
+
+static int encode_word(void *ctx, const char *word, size_t n)
 {
-	if (!n)
-		return 0;
-	if (spar_pretok_run(&e->t->pretok, text, n, e->pieces, e->err) < 0)
-		return -e->err->code;
-	const struct spar_pieces *words = &e->pieces[0];
-	for (size_t i = 0, begin = 0; i < words->n; begin = words->ends[i++])
-		spar_bpe_word(&e->t->bpe, &e->work, words->text.data + begin, words->ends[i] - begin, e->out);
+	struct encoder *e = ctx;
+	if (e->t->is_unigram)
+		return spar_unigram_word(&e->t->unigram, &e->unigram, word, n, e->out, e->err);
+	spar_bpe_word(&e->t->bpe, &e->bpe, word, n, e->out);
 	return 0;
 }
 
-typedef int encode_stretch(struct encoder *e, const char *text, size_t n);
-
-/* Cut out the markers the filter lets through; what stands between goes to `rest`. */
-static int encode_around(struct encoder *e, const struct spar_added_filter *filter, const char *text, size_t n,
-			 encode_stretch *rest)
+/* Text without markers. */
+static int encode_plain(struct encoder *e, struct stretch s)
 {
-	size_t done = 0;
+	return spar_pretok_run(&e->t->pretok, &e->pretok, s.text + s.begin, s.end - s.begin, s.first, encode_word, e,
+			       e->err);
+}
+
+/* Cut out the markers the filter lets through of text[0..n); what stands between goes to `rest`. */
+static int encode_around(struct encoder *e, const struct spar_added_filter *filter, const char *text, size_t n,
+			 bool first, int (*rest)(struct encoder *e, struct stretch s))
+{
+	size_t done = 0, from = 0;
 	struct spar_added_match m;
-	while (done < n && spar_added_find(&e->t->added, filter, text, n, done, &m)) {
-		if (rest(e, text + done, m.begin - done) < 0)
+	while (from < n && spar_added_find(&e->t->added, filter, text, n, from, done, &m)) {
+		if (m.begin > done &&
+		    rest(e, (struct stretch){text, filter->content, done, m.begin, first && !done}) < 0)
 			return -e->err->code;
 		spar_ids_add(e->out, &m.token->id, 1);
 		done = m.end;
+		from = m.next;
 	}
-	return rest(e, text + done, n - done);
+	return done < n ? rest(e, (struct stretch){text, filter->content, done, n, first && !done}) : 0;
 }
 
-/* Between the markers of the text as it came: normalize, then those of normalized text, none of which is special. */
-static int encode_normalized(struct encoder *e, const char *text, size_t n)
+/* Between the markers of the text as it came: normalize, then those of normalized text. */
+static int encode_normalized(struct encoder *e, struct stretch s)
 {
-	const struct spar_added_filter filter = {.normalized = true};
-	utf8proc_uint8_t *changed;
-	if (!n)
-		return 0;
-	utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &changed,
-					    (utf8proc_option_t)e->t->normalize);
-	if (len < 0)
-		return spar_fail(e->err, SPAR_INPUT, "text cannot be normalized: %s", utf8proc_errmsg(len));
-	int rc = encode_around(e, &filter, (char *)changed, (size_t)len, encode_plain);
-	free(changed);
+	struct spar_marked text = SPAR_MARKED_INIT;
+	struct spar_added_filter filter = e->filter;
+	spar_marked_slice(&text, s.text, s.marks, s.begin, s.end);
+	int rc = spar_normalizer_run(&e->t->normalizer, &text, e->err);
+	filter.normalized = true;
+	filter.content = s.marks ? &text.marks : NULL;
+	if (rc == 0)
+		rc = encode_around(e, &filter, text.text.data, text.text.len, s.first, encode_plain);
+	spar_marked_release(&text);
 	return rc;
 }
 
-/* The text with U+FFFD for each bad part, and the spans moved along. False, and nothing done, if it is all well-formed. */
-static bool repair(const char *text, size_t n, const struct spar_spans *spans, struct spar_str *out,
-		   struct spar_spans *moved)
+/* The text with U+FFFD for each bad part, its marks moved along. False, and nothing done, if it is all well-formed. */
+static bool repair(const char *text, size_t n, const struct spar_spans *marks, struct spar_marked *out)
 {
-	size_t bad = 0, n_edges = 0;
+	size_t step;
 	bool ok = true;
-	while (bad < n && (bad += spar_utf8_step(text + bad, n - bad, &ok), ok))
-		;
+	for (size_t i = 0; ok && i < n; i += step)
+		step = spar_utf8_step(text + i, n - i, &ok);
 	if (ok)
 		return false;
-	if (spans) {
-		moved->data = spar_malloc((spans->n + 1) * sizeof *moved->data);
-		moved->n = spans->n;
-	}
-	for (size_t i = 0; i <= n;) {
-		for (; n_edges < 2 * moved->n; n_edges++) { /* edges at or before i that have no place yet */
-			const struct spar_span *from = &spans->data[n_edges / 2];
-			struct spar_span *to = &moved->data[n_edges / 2];
-			if ((n_edges % 2 ? from->end : from->begin) > i)
-				break;
-			*(n_edges % 2 ? &to->end : &to->begin) = out->len;
-		}
-		if (i == n)
-			break;
-		size_t step = spar_utf8_step(text + i, n - i, &ok);
+	for (size_t i = 0; i < n; i += step) {
+		step = spar_utf8_step(text + i, n - i, &ok);
 		if (ok)
-			spar_str_add(out, text + i, step);
+			spar_marked_slice(out, text, marks, i, i + step);
 		else
-			spar_str_adds(out, "\xEF\xBF\xBD");
-		i += step;
+			spar_marked_add(out, "\xEF\xBF\xBD", 3, spar_spans_touch(marks, i, i + step));
 	}
 	return true;
 }
@@ -390,49 +294,50 @@ int spar_tokenizer_encode(const struct spar_tokenizer *t, const char *text, size
 {
 	if (n > TEXT_MAX)
 		return spar_fail(err, SPAR_INPUT, "text of %zu bytes: more than the limit of %zu", n, TEXT_MAX);
-	struct encoder e = {
-	    .t = t, .out = out, .err = err, .pieces = {{SPAR_STR_INIT, NULL, 0, 0}, {SPAR_STR_INIT, NULL, 0, 0}}};
-	struct spar_str repaired = SPAR_STR_INIT;
-	struct spar_spans moved = {0};
-	if (repair(text, n, content, &repaired, &moved)) {
-		text = repaired.data;
-		n = repaired.len;
-		content = content ? &moved : NULL;
+	struct spar_err inner = {0};
+	struct encoder e = {.t = t, .out = out, .err = &inner};
+	struct spar_marked repaired = SPAR_MARKED_INIT;
+	if (repair(text, n, content, &repaired)) {
+		text = repaired.text.data;
+		n = repaired.text.len;
+		content = content ? &repaired.marks : NULL;
 	}
-	struct spar_added_filter filter = {.special = flags & SPAR_ENCODE_MARKERS, .content = content};
+	spar_pretok_work_init(&e.pretok, &t->pretok);
+	e.filter = (struct spar_added_filter){.special = flags & SPAR_ENCODE_MARKERS, .content = content};
 	if (flags & SPAR_ENCODE_ADD)
-		spar_ids_add(out, t->before.data, t->before.n);
-	int rc = encode_around(&e, &filter, text, n, t->normalize >= 0 ? encode_normalized : encode_plain);
+		spar_ids_add(out, t->postproc.before.data, t->postproc.before.n);
+	int rc = encode_around(&e, &e.filter, text, n, true, encode_normalized);
 	if (rc == 0 && flags & SPAR_ENCODE_ADD)
-		spar_ids_add(out, t->behind.data, t->behind.n);
-	spar_pieces_release(&e.pieces[0]);
-	spar_pieces_release(&e.pieces[1]);
-	spar_bpe_work_release(&e.work);
-	spar_str_release(&repaired);
-	free(moved.data);
-	return rc;
+		spar_ids_add(out, t->postproc.behind.data, t->postproc.behind.n);
+	spar_pretok_work_release(&e.pretok);
+	spar_bpe_work_release(&e.bpe);
+	spar_unigram_work_release(&e.unigram);
+	spar_marked_release(&repaired);
+	return rc < 0 ? spar_fail(err, inner.code, "%s", inner.msg) : 0;
 }
 
 /* ---- decoding ---- */
 
-static void add_text(const struct spar_tokenizer *t, int32_t id, int flags, struct spar_str *out)
+static void add_text(const struct spar_tokenizer *t, struct spar_detok *d, int32_t id, int flags, struct spar_str *out)
 {
 	if (id < 0 || (size_t)id >= t->size)
 		return;
 	const struct spar_added_token *added = t->added_by_id[id];
-	if (added) {
-		if (!added->special || !(flags & SPAR_DECODE_SKIP_SPECIAL))
-			spar_str_add(out, added->text, added->len);
-	} else if ((size_t)id < t->bpe.n_tokens) {
-		spar_str_add(out, t->bpe.bytes.data + t->bpe.tokens[id].begin, t->bpe.tokens[id].len);
-	}
+	if (added && added->special && flags & SPAR_DECODE_SKIP_SPECIAL)
+		return;
+	if (added)
+		spar_decoder_feed(&t->decoder, d, added->text, added->len, out);
+	else if ((size_t)id < t->vocab.n && t->vocab.tokens[id].there)
+		spar_decoder_feed(&t->decoder, d, t->vocab.bytes.data + t->vocab.tokens[id].begin,
+				  t->vocab.tokens[id].len, out);
 }
 
 void spar_tokenizer_decode(const struct spar_tokenizer *t, const int32_t *ids, size_t n, int flags,
 			   struct spar_str *out)
 {
+	struct spar_detok state = {0};
 	for (size_t i = 0; i < n; i++)
-		add_text(t, ids[i], flags, out);
+		add_text(t, &state, ids[i], flags, out);
 }
 
 /* How many bytes at the end of s are the beginning of a character that may still be completed. */
@@ -455,7 +360,7 @@ void spar_detok_feed(const struct spar_tokenizer *t, struct spar_detok *d, int32
 		spar_str_init(&d->pending);
 		d->begun = true;
 	}
-	add_text(t, id, flags, &d->pending);
+	add_text(t, d, id, flags, &d->pending);
 	size_t keep = unfinished(d->pending.data, d->pending.len), whole = d->pending.len - keep;
 	char tail[4] = {0};
 	memcpy(tail, d->pending.data + whole, keep);
@@ -470,7 +375,7 @@ void spar_detok_end(struct spar_detok *d, struct spar_str *out)
 		return;
 	spar_str_add(out, d->pending.data, d->pending.len);
 	spar_str_release(&d->pending);
-	d->begun = false;
+	*d = (struct spar_detok){0};
 }
 
 /* ---- questions ---- */
@@ -486,7 +391,7 @@ int32_t spar_tokenizer_id(const struct spar_tokenizer *t, const char *s)
 	for (size_t i = 0; i < t->added.n; i++)
 		if (t->added.items[i].len == n && !memcmp(t->added.items[i].text, s, n))
 			return t->added.items[i].id;
-	return spar_bpe_id(&t->bpe, s, n);
+	return spar_vocab_id(&t->vocab, s, n);
 }
 
 bool spar_tokenizer_is_special(const struct spar_tokenizer *t, int32_t id)

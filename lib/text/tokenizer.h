@@ -1,5 +1,6 @@
-/* tokenizer.h - tokenizer.json, interpreted step by step. An unknown node or option stops with its name; no rule is
- * ever guessed. Ids are the truth; text is a view.
+/* tokenizer.h - tokenizer.json, interpreted step by step: normalizer, pre-tokenizer, BPE or Unigram model, post-processor,
+ * decoder, added tokens. An unknown node or option stops with its name; no rule is ever guessed. Ids are the truth; text is a
+ * view.
  *
  *	struct spar_tokenizer *t;
  *	spar_tokenizer_load(&t, "model/", &err);          // the folder: tokenizer.json and tokenizer_config.json
@@ -44,8 +45,8 @@ enum spar_decode_flags { SPAR_DECODE_SKIP_SPECIAL = 1 };
 int spar_tokenizer_load(struct spar_tokenizer **out, const char *dir, struct spar_err *err);
 void spar_tokenizer_free(struct spar_tokenizer *t);
 
-/*! Append the ids of `text`. A byte for which the vocabulary has neither a token nor an unk_token is left out, as in the
- *  reference implementation. With `content` spans, a special marker that touches such a span stays plain text (B04);
+/*! Append the ids of `text`. A character for which a BPE vocabulary has neither a token nor an unk_token is left out, as
+ *  in the reference implementation. With `content` spans, a special marker that touches such a span stays plain text (B04);
  *  NULL: none. Text that is not UTF-8 is read with U+FFFD in place of bad parts. */
 int spar_tokenizer_encode(const struct spar_tokenizer *t, const char *text, size_t n, const struct spar_spans *content,
 			  int flags, struct spar_ids *out, struct spar_err *err);
@@ -56,10 +57,16 @@ int spar_tokenizer_encode(const struct spar_tokenizer *t, const char *text, size
 void spar_tokenizer_decode(const struct spar_tokenizer *t, const int32_t *ids, size_t n, int flags,
 			   struct spar_str *out);
 
-/* Streaming: feed ids one at a time; only whole characters come out. Initialise with {0}; release when done. */
+/* Streaming: feed ids one at a time; only whole characters come out, together the text that _decode gives. Initialise with
+ * {0}; _end when done. */
+#define SPAR_DECODE_STEPS 8
 struct spar_detok {
 	struct spar_str pending;
 	bool begun;
+	struct spar_detok_step { /* what a step of the decoder remembers */
+		bool begun;
+		size_t count, held;
+	} steps[SPAR_DECODE_STEPS];
 };
 void spar_detok_feed(const struct spar_tokenizer *t, struct spar_detok *d, int32_t id, int flags, struct spar_str *out);
 void spar_detok_end(struct spar_detok *d, struct spar_str *out); /* what is left, as it is */
