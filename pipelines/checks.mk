@@ -2,6 +2,8 @@
 
 VENV ?= .venv-parity
 PARITY_MODEL ?= pipelines/models/tiny
+PARITY_CACHE ?= $(VENV)/cache
+PARITY_STRINGS ?= 160000
 
 $(VENV)/ready:
 	python3 -m venv $(VENV)
@@ -20,5 +22,6 @@ $(B)/parity/gradients: $(B)/obj/tests/parity/gradients.o $(B)/libspartorch.a $(B
 parity: all $(B)/parity/logits $(B)/parity/gradients $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
 	$(VENV)/bin/python tests/parity/families.py $(B)
+	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)
 
 .PHONY: parity
