@@ -83,6 +83,48 @@ near() {
 	[ "$(tokens "$record"$'\n'"$record"$'\n'"$record")" = 6 ]
 }
 
+@test "sft: too long is refused; cut only when asked to, at the end of the completion or the beginning of the prompt" {
+	record='{"type":"sft","prompt":"<|im_start|>123","completion":"456"}' # four ids (a marker, three digits) and four (the end)
+	count() { spar update --model="$MODEL" --loss-type=sft --dry-run --max-length="$1" "${@:2}" <<<"$record" | jq -c '[.num_tokens, .loss_tokens]'; }
+	[ "$(count 8)" = "[8,4]" ]
+	run -3 --separate-stderr count 6
+	[ "$stderr" = "update: <stdin>:1: 8 tokens (4 of the prompt), more than the limit of 6" ]
+	run -0 --separate-stderr count 6 --truncation-mode=keep_start
+	[ "$output" = "[6,2]" ]
+	[ "$stderr" = "update: warning: 1 of 1 sequences were cut to the length limit" ]
+	[ "$(count 6 --truncation-mode=keep_end 2>/dev/null)" = "[6,4]" ]
+	# Nothing would be left of the completion, or of the prompt: refused all the same.
+	run -3 count 4 --truncation-mode=keep_start
+	run -3 count 4 --truncation-mode=keep_end
+}
+
+@test "sft: mean_token_accuracy; a prompt that the template does not make is said" {
+	jq -c '.messages = [{role: "user", content: "a"}] | del(.prompt)' "$SFT" | head -4 >"$SCRATCH/in"
+	run -0 --separate-stderr spar update --model="$MODEL" --loss-type=sft --num-train-epochs=80 --learning-rate=3e-3 -q \
+		--save="$SCRATCH/m" --out="$SCRATCH/out" <<<"$(head -1 "$SCRATCH/in")"
+	[ -z "$stderr" ]
+	jq -e -s 'first.mean_token_accuracy < 0.5 and last.mean_token_accuracy == 1 and last.loss < 0.5' "$SCRATCH/m"
+	jq -c '.prompt = "a"' "$SCRATCH/in" >"$SCRATCH/odd"
+	run -0 --separate-stderr spar update --model="$MODEL" --loss-type=sft --dry-run -q "$SCRATCH/odd"
+	[ "${stderr_lines[0]}" = "update: warning: line 1: .prompt is not what this model's template makes of .messages: the messages are trained" ]
+	[ "${stderr_lines[1]}" = "update: warning: 4 records have a .prompt that their .messages are not rendered to" ]
+	jq -c --arg p "$(head -1 "$SCRATCH/in" | spar text render --model="$MODEL" --json | jq -r .; echo x)" '.prompt = ($p | rtrimstr("x") | rtrimstr("\n"))' \
+		<(head -1 "$SCRATCH/in") >"$SCRATCH/same"
+	run -0 --separate-stderr spar update --model="$MODEL" --loss-type=sft --dry-run -q "$SCRATCH/same"
+	[ -z "$stderr" ]
+}
+
+@test "rollouts: mean and standard deviation of each reward; one that abstains does not count" {
+	jq -c 'if .turns then .rewards = {"a": .sample, "b\"c/d": (if .sample == 0 then null else 1 end), "z": null} else . end' "$ROLLOUTS" |
+		spar update --model="$MODEL" --dry-run >"$SCRATCH/m"
+	jq -e -s 'all(.["rewards/a/mean"] == 1 and (.["rewards/a/std"] - 0.8944272 | fabs) < 1e-6 and .["rewards/b\"c/d/mean"] == 1
+		and .["rewards/b\"c/d/std"] == 0 and .["rewards/z/mean"] == null and has("rewards/z/std"))' "$SCRATCH/m"
+	jq -e 'keys[] | select(startswith("rewards/"))' "$SCRATCH/m" | tr -d '"\\' |
+		grep -vxE "$(jq -r '.patternProperties | keys[0] | gsub("[\\^\\$]"; "")' "$BATS_TEST_DIRNAME/../schemas/metric.schema.json")" | wc -l | grep -x 0
+	run -3 --separate-stderr spar update --model="$MODEL" --dry-run < <(jq -c '.rewards = {"a": "1"}' "$ROLLOUTS")
+	[[ $stderr == "update: <stdin>:1: .rewards.a: expected number, got string" ]]
+}
+
 @test "the step does not depend on how it is cut up (B24)" {
 	common=(--model="$MODEL" --loss-type=sft --no-shuffle-dataset --num-train-epochs=2 --learning-rate=1e-3 -q)
 	spar update "${common[@]}" --per-device-train-batch-size=4 --out="$SCRATCH/a" <"$SFT" >"$SCRATCH/ma"

@@ -450,12 +450,14 @@ static struct spar_tensor *logits(const struct spar_graph *g, struct spar_scope 
 }
 
 static void head_chunk(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *hidden, const int32_t *ids,
-		       double temperature, float *logprobs, float *entropies)
+		       double temperature, float *logprobs, float *entropies, float *best)
 {
 	size_t n = spar_tensor_size(hidden, 0);
 	struct spar_tensor *raw = logits(g, s, hidden, temperature), *all = spar_tensor_log_softmax(s, raw);
 	spar_tensor_drop(raw);
 	spar_tensor_read(s, spar_tensor_pick(s, all, spar_tensor_from_i32(s, ids, n)), logprobs, n);
+	if (best)
+		spar_tensor_read(s, spar_tensor_max_last(s, all), best, n);
 	if (!entropies)
 		return;
 	spar_tensor_read(s, spar_tensor_sum_last(s, spar_tensor_mul(s, spar_tensor_exp(s, all), all)), entropies, n);
@@ -464,20 +466,20 @@ static void head_chunk(const struct spar_graph *g, struct spar_scope *s, struct 
 }
 
 static void forward_head(const struct spar_graph *g, struct spar_scope *outer, struct spar_tensor *hidden,
-			 const struct spar_pack *p, double temperature, float *logprobs, float *entropies)
+			 const struct spar_pack *p, double temperature, float *logprobs, float *entropies, float *best)
 {
 	for (size_t at = 0, n, size = chunk_size(g); at < p->n_targets; at += n) {
 		n = p->n_targets - at < size ? p->n_targets - at : size;
 		struct spar_scope *s = spar_scope_open(outer, false);
 		struct spar_tensor *rows = spar_tensor_scale(s, spar_tensor_slice(s, hidden, at, n), 1 / temperature);
-		head_chunk(g, s, rows, p->target_id + at, temperature, logprobs + at,
-			   entropies ? entropies + at : NULL);
+		head_chunk(g, s, rows, p->target_id + at, temperature, logprobs + at, entropies ? entropies + at : NULL,
+			   best ? best + at : NULL);
 		spar_scope_close(s, NULL);
 	}
 }
 
 int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double temperature, enum spar_graph_mode mode,
-		       float *logprobs, float *entropies, struct spar_err *err)
+		       float *logprobs, float *entropies, float *best, struct spar_err *err)
 {
 	forget(g);
 	int rc = check_ids(g, p, err);
@@ -497,7 +499,7 @@ int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double t
 	plan(&b, s, p);
 	b.target_rows = spar_tensor_from_i32(s, p->target_node, p->n_targets);
 	struct spar_tensor *hidden = forward_trunk(&b, s, p, grad);
-	forward_head(g, s, hidden, p, temperature, logprobs, entropies);
+	forward_head(g, s, hidden, p, temperature, logprobs, entropies, best);
 	rc = spar_scope_status(s, err);
 	if (rc < 0 || !grad) {
 		spar_scope_free(s);

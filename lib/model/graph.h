@@ -46,10 +46,10 @@ enum spar_graph_mode {
  *  resumed run draws what the unbroken one drew. */
 void spar_graph_reseed(struct spar_graph *g, uint64_t step);
 
-/*! logprobs (n_targets): log-softmax(logits / temperature)[target], nats. entropies (n_targets) of the same
- *  distribution, or NULL. */
+/*! logprobs (n_targets): log-softmax(logits / temperature)[target], nats. Of the same distribution entropies (n_targets) and
+ *  best (n_targets), the highest log-probability of any token; both may be NULL. */
 int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double temperature, enum spar_graph_mode mode,
-		       float *logprobs, float *entropies, struct spar_err *err);
+		       float *logprobs, float *entropies, float *best, struct spar_err *err);
 
 /*! dlogprobs (n_targets) = dL/dlogprob, and dentropies = dL/dentropy or NULL, for the last TRAIN forward. Targets whose
  *  values are 0 cost no head backward. */

@@ -114,6 +114,30 @@ static int get_optional(jv object, const char *key, bool *has, double *out, stru
 	return *has ? spar_get_double(object, "", key, out, err) : 0;
 }
 
+static int read_rewards(struct spar_rollout *r, jv object, struct spar_err *err)
+{
+	jv rewards;
+	if (!spar_has(object, "rewards"))
+		return 0;
+	int rc = spar_get_kind(object, "", "rewards", JV_KIND_OBJECT, &rewards, err);
+	if (rc < 0)
+		return rc;
+	jv names = jv_keys(jv_copy(rewards));
+	size_t n = (size_t)jv_array_length(jv_copy(names));
+	r->rewards = spar_calloc(n + 1, sizeof *r->rewards);
+	for (; rc == 0 && r->n_rewards < n; r->n_rewards++) {
+		struct spar_reward *one = &r->rewards[r->n_rewards];
+		jv name = jv_array_get(jv_copy(names), (int)r->n_rewards);
+		*one = (struct spar_reward){spar_strdup(jv_string_value(name)), NAN};
+		if (spar_has(rewards, one->name))
+			rc = spar_get_double(rewards, "rewards", one->name, &one->value, err);
+		jv_free(name);
+	}
+	jv_free(names);
+	jv_free(rewards);
+	return rc;
+}
+
 int spar_rollout_read(struct spar_rollout *r, jv object, struct spar_err *err)
 {
 	*r = (struct spar_rollout){.version = -1, .temperature = 1};
@@ -125,7 +149,7 @@ int spar_rollout_read(struct spar_rollout *r, jv object, struct spar_err *err)
 	r->group = spar_strdup(group);
 	if ((rc = spar_get_i64(object, "", "sample", &r->sample, err)) < 0 ||
 	    (rc = spar_get_i64(object, "", "group_size", &r->group_size, err)) < 0 ||
-	    (rc = read_how(r, object, err)) < 0 ||
+	    (rc = read_how(r, object, err)) < 0 || (rc = read_rewards(r, object, err)) < 0 ||
 	    (rc = get_optional(object, "reward", &r->has_reward, &r->reward, err)) < 0 ||
 	    (rc = get_optional(object, "advantage", &r->has_advantage, &r->advantage, err)) < 0)
 		goto fail;
@@ -148,8 +172,16 @@ void spar_turn_release(struct spar_turn *t)
 	*t = (struct spar_turn){0};
 }
 
+void spar_rewards_free(struct spar_reward *r, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(r[i].name);
+	free(r);
+}
+
 void spar_rollout_release(struct spar_rollout *r)
 {
+	spar_rewards_free(r->rewards, r->n_rewards);
 	for (size_t i = 0; i < r->n_turns; i++)
 		spar_turn_release(&r->turns[i]);
 	free(r->turns);

@@ -35,6 +35,11 @@ struct spar_turn {
 	enum spar_finish finish;
 };
 
+struct spar_reward { /* one of "rewards" */
+	char *name;
+	double value; /* NaN: null, it abstained */
+};
+
 struct spar_rollout {
 	char *group; /* task id */
 	int64_t sample, group_size;
@@ -45,12 +50,17 @@ struct spar_rollout {
 	bool failed;                    /* the record carries "error" */
 	bool has_reward, has_advantage; /* false also for null */
 	double reward, advantage;
+	struct spar_reward *rewards; /* (n_rewards) in order of name */
+	size_t n_rewards;
 };
 
 /*! Read a `rollout` record's object (borrowed). Lengths of completion_ids and logprobs (and kept_mass) must agree, ids be
  *  in range, logprobs <= 0 and finite (null is refused by name). The message names the field. */
 int spar_rollout_read(struct spar_rollout *r, jv object, struct spar_err *err);
 void spar_rollout_release(struct spar_rollout *r);
+
+/*! For who has taken the rewards over. */
+void spar_rewards_free(struct spar_reward *r, size_t n);
 
 /*! Free the arrays of one turn (for who builds turns itself). */
 void spar_turn_release(struct spar_turn *t);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const spar_truncation_names[] = {"refuse", "keep_start", "keep_end", NULL};
+
 void spar_episode_free(struct spar_episode *e)
 {
 	if (!e)
@@ -16,6 +18,7 @@ void spar_episode_free(struct spar_episode *e)
 	free(e->paths);
 	free(e->sampled);
 	free(e->kept);
+	spar_rewards_free(e->rewards, e->n_rewards);
 	free(e->group);
 	free(e->name);
 	free(e);
@@ -51,19 +54,32 @@ static int add_path(struct spar_episode *e, const struct spar_episode_rules *rul
 
 /* ---- sft ---- */
 
-static int encode_prompt(const struct spar_episode_rules *rules, jv record, struct spar_ids *ids, struct spar_err *err)
+static int encode_messages(struct spar_episode *e, const struct spar_episode_rules *rules, jv record,
+			   struct spar_ids *ids, struct spar_err *err)
 {
-	int rc;
-	if (spar_has(record, "messages")) {
-		jv messages;
-		if ((rc = spar_get_kind(record, "", "messages", JV_KIND_ARRAY, &messages, err)) < 0)
-			return rc;
-		rc = spar_chat_encode(rules->chat, rules->tokenizer, messages, true, false, NULL, ids, err);
-		jv_free(messages);
-		return rc < 0 ? spar_fail_at(err, ".messages") : 0;
-	}
+	struct spar_str rendered = SPAR_STR_INIT;
 	const char *text;
 	size_t n;
+	jv messages;
+	int rc = spar_get_kind(record, "", "messages", JV_KIND_ARRAY, &messages, err);
+	if (rc < 0)
+		return rc;
+	rc = spar_chat_encode(rules->chat, rules->tokenizer, messages, true, false, &rendered, ids, err);
+	if (rc == 0 && spar_get_str(record, "", "prompt", &text, &n, NULL) == 0)
+		e->other_prompt = n != rendered.len || memcmp(text, rendered.data, n) != 0;
+	jv_free(messages);
+	spar_str_release(&rendered);
+	return rc < 0 ? spar_fail_at(err, ".messages") : 0;
+}
+
+static int encode_prompt(struct spar_episode *e, const struct spar_episode_rules *rules, jv record,
+			 struct spar_ids *ids, struct spar_err *err)
+{
+	const char *text;
+	size_t n;
+	int rc;
+	if (spar_has(record, "messages"))
+		return encode_messages(e, rules, record, ids, err);
 	if ((rc = spar_get_str(record, "", "prompt", &text, &n, err)) < 0)
 		return rc;
 	return spar_tokenizer_encode(rules->tokenizer, text, n, NULL, SPAR_ENCODE_MARKERS, ids, err);
@@ -84,15 +100,31 @@ static int encode_completion(const struct spar_episode_rules *rules, jv record, 
 	return rc;
 }
 
+/* Cut ids to the limit, if that is wanted and leaves a prompt and something to train on. */
+static void cut(struct spar_episode *e, const struct spar_episode_rules *rules, struct spar_ids *prompt,
+		struct spar_ids *completion)
+{
+	size_t n = prompt->n + completion->n, over = n > rules->max_length ? n - rules->max_length : 0;
+	if (over && rules->truncation == SPAR_TRUNCATION_KEEP_START && over < completion->n) {
+		completion->n -= over;
+		e->cut = true;
+	} else if (over && rules->truncation == SPAR_TRUNCATION_KEEP_END && over < prompt->n) {
+		prompt->n -= over;
+		memmove(prompt->data, prompt->data + over, prompt->n * sizeof *prompt->data);
+		e->cut = true;
+	}
+}
+
 int spar_episode_from_sft(struct spar_episode **out, const struct spar_episode_rules *rules, jv record,
 			  struct spar_err *err)
 {
 	struct spar_ids prompt = {0}, completion = {0};
 	struct spar_episode *e = spar_calloc(1, sizeof *e);
 	*out = NULL;
-	int rc = encode_prompt(rules, record, &prompt, err);
+	int rc = encode_prompt(e, rules, record, &prompt, err);
 	if (rc >= 0)
 		rc = encode_completion(rules, record, &completion, err);
+	cut(e, rules, &prompt, &completion);
 	if (rc >= 0)
 		rc = add_path(e, rules, prompt.data, prompt.n, completion.data, completion.n,
 			      rules->whole_text ? 1 : prompt.n, err);
@@ -181,6 +213,10 @@ int spar_episode_from_rollout(struct spar_episode **out, const struct spar_episo
 	if (rc > 0) {
 		e->group = spar_strdup(r.group ? r.group : "");
 		e->reward = r.reward;
+		e->rewards = r.rewards;
+		e->n_rewards = r.n_rewards;
+		r.rewards = NULL;
+		r.n_rewards = 0;
 		e->advantage = r.advantage;
 		e->temperature = r.temperature;
 		e->version = r.version;

@@ -5,6 +5,7 @@
 #define SPAR_RL_EPISODE_H
 
 #include "base/err.h"
+#include "record/rollout.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 #include <jv.h>
@@ -29,18 +30,32 @@ struct spar_episode {
 	double *sampled; /* (n_loss) nats, as the sampler recorded them */
 	double *kept;    /* (n_loss) in (0,1], or NULL: the sampler drew from whole distributions */
 	double reward, advantage, temperature;
-	int64_t version; /* of the policy, -1: not known */
-	bool truncated;  /* a turn was cut off by its length limit */
+	int64_t version;             /* of the policy, -1: not known */
+	bool truncated;              /* a turn was cut off by its length limit */
+	struct spar_reward *rewards; /* (n_rewards) */
+	size_t n_rewards;
+	/* sft records only */
+	bool other_prompt; /* its `prompt` is not what `messages` are rendered to, which is what counts */
+	bool cut;          /* to the length limit */
 };
 
+/* What becomes of an sft record that is too long. Its prompt's end is always kept, and it never loses all of its loss. */
+enum spar_truncation {
+	SPAR_TRUNCATION_REFUSE,
+	SPAR_TRUNCATION_KEEP_START, /* the completion loses its end */
+	SPAR_TRUNCATION_KEEP_END    /* the prompt loses its beginning */
+};
+extern const char *const spar_truncation_names[];
+
 struct spar_episode_rules {
-	size_t max_length; /* tokens of a path; a longer one is refused (B14) */
+	size_t max_length; /* tokens of a path; a longer one is refused (B14), or cut if `truncation` says so */
 	size_t vocab_size; /* ids at or above are refused (B05) */
 	/* sft records only */
 	const struct spar_tokenizer *tokenizer;
 	const struct spar_chat *chat;
 	int32_t end_id;  /* stands behind every completion and is trained */
 	bool whole_text; /* train the prompt too */
+	enum spar_truncation truncation;
 };
 
 /*! An sft record (borrowed): the prompt is what spar_chat_encode makes of `messages`, else the text `prompt` with its

@@ -1,6 +1,7 @@
 #include "rl/metric.h"
 #include "rl/advantage.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,64 @@ static void rewards(struct spar_str *m, struct spar_episode *const *episodes, si
 	free(sorted);
 }
 
+static double reward_called(const struct spar_episode *e, const char *name)
+{
+	for (size_t i = 0; i < e->n_rewards; i++)
+		if (!strcmp(e->rewards[i].name, name))
+			return e->rewards[i].value;
+	return NAN;
+}
+
+static bool has_reward(const struct spar_episode *e, const char *name)
+{
+	for (size_t i = 0; i < e->n_rewards; i++)
+		if (!strcmp(e->rewards[i].name, name))
+			return true;
+	return false;
+}
+
+static void add_named(struct spar_str *m, const char *name, const char *what, double value)
+{
+	struct spar_str key = SPAR_STR_INIT;
+	spar_str_addf(&key, "rewards/%s/%s", name, what);
+	spar_str_addc(m, ',');
+	spar_str_add_json(m, key.data, key.len);
+	spar_str_addc(m, ':');
+	spar_str_add_double(m, value);
+	spar_str_release(&key);
+}
+
+/* Of those that did not abstain; `values` has room for all. */
+static void named_reward(struct spar_str *m, struct spar_episode *const *e, size_t n, const char *name, double *values)
+{
+	double sum = 0;
+	size_t counted = 0;
+	for (size_t i = 0; i < n; i++) {
+		double v = reward_called(e[i], name);
+		if (isnan(v))
+			continue;
+		values[counted++] = v;
+		sum += v;
+	}
+	add_named(m, name, "mean", counted ? sum / (double)counted : NAN);
+	add_named(m, name, "std", counted ? spar_reward_std(values, counted, false) : NAN);
+}
+
+/* Each name once, where it first occurs: mostly all are those of the first episode. */
+static void named_rewards(struct spar_str *m, struct spar_episode *const *e, size_t n)
+{
+	double *values = spar_malloc(n * sizeof *values);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < e[i]->n_rewards; k++) {
+			size_t first = 0;
+			while (first < i && !has_reward(e[first], e[i]->rewards[k].name))
+				first++;
+			if (first == i)
+				named_reward(m, e, n, e[i]->rewards[k].name, values);
+		}
+	free(values);
+}
+
 void spar_metric_rollouts(struct spar_str *m, struct spar_episode *const *episodes, size_t n)
 {
 	size_t sum = 0, shortest = n ? episodes[0]->n_loss : 0, longest = 0, truncated = 0;
@@ -124,6 +183,7 @@ void spar_metric_rollouts(struct spar_str *m, struct spar_episode *const *episod
 		truncated += episodes[i]->truncated;
 	}
 	rewards(m, episodes, n);
+	named_rewards(m, episodes, n);
 	spar_metric_double(m, "completions/mean_length", (double)sum / (double)n);
 	spar_metric_int(m, "completions/min_length", shortest);
 	spar_metric_int(m, "completions/max_length", longest);

@@ -109,6 +109,7 @@ struct spar_step_counts spar_step_counts(const struct spar_step *s)
 /* What a pass over one micro-batch needs, sized for the largest. */
 struct buffers {
 	float *logprobs, *entropies, *dlogprobs, *dentropies; /* (n_targets) */
+	float *best;                                          /* (n_targets) NULL: not asked for */
 	double *grad, *entropy_grad;                          /* (loss tokens of an episode) */
 	double *by_target, *entropy_by_target;                /* (n_targets) sums of these */
 };
@@ -124,6 +125,7 @@ static struct buffers buffers_new(const struct spar_step *s)
 			longest = s->episodes[i]->n_loss;
 	return (struct buffers){.logprobs = spar_malloc(targets * sizeof(float)),
 				.entropies = spar_malloc(targets * sizeof(float)),
+				.best = s->rules.accuracy ? spar_malloc(targets * sizeof(float)) : NULL,
 				.dlogprobs = spar_malloc(targets * sizeof(float)),
 				.dentropies = spar_malloc(targets * sizeof(float)),
 				.grad = spar_malloc(longest * sizeof(double)),
@@ -136,6 +138,7 @@ static void buffers_release(struct buffers *b)
 {
 	free(b->logprobs);
 	free(b->entropies);
+	free(b->best);
 	free(b->dlogprobs);
 	free(b->dentropies);
 	free(b->grad);
@@ -149,6 +152,16 @@ static void spread(const struct micro *m, const float *by_target, double *out)
 {
 	for (size_t i = 0; i < m->pack->n_refs; i++)
 		out[m->at + i] = (double)by_target[m->pack->ref_target[i]];
+}
+
+static double count_best(const struct micro *m, const struct buffers *b)
+{
+	double n = 0;
+	for (size_t i = 0; b->best && i < m->pack->n_refs; i++) {
+		size_t target = m->pack->ref_target[i];
+		n += b->logprobs[target] >= b->best[target];
+	}
+	return n;
 }
 
 static bool is_off_policy(const struct spar_step *s, const struct spar_episode *e)
@@ -198,9 +211,10 @@ static int objective_of(struct spar_step *s, const struct micro *m, const struct
 static int ask_reference(struct spar_step *s, const struct micro *m, struct spar_graph *g, struct spar_graph *reference,
 			 double temperature, struct buffers *b, struct spar_err *err)
 {
-	int rc = reference
-		     ? spar_graph_forward(reference, m->pack, temperature, SPAR_GRAPH_INFER, b->logprobs, NULL, err)
-		     : spar_graph_forward(g, m->pack, temperature, SPAR_GRAPH_REFERENCE, b->logprobs, NULL, err);
+	int rc =
+	    reference
+		? spar_graph_forward(reference, m->pack, temperature, SPAR_GRAPH_INFER, b->logprobs, NULL, NULL, err)
+		: spar_graph_forward(g, m->pack, temperature, SPAR_GRAPH_REFERENCE, b->logprobs, NULL, NULL, err);
 	if (rc == 0)
 		spread(m, b->logprobs, s->reference);
 	return rc;
@@ -213,7 +227,7 @@ static int measure_entropies(struct spar_step *s, struct spar_graph *g, double t
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < s->n_micros; i++) {
 		rc = spar_graph_forward(g, s->micros[i].pack, temperature, SPAR_GRAPH_INFER, b->logprobs, b->entropies,
-					err);
+					NULL, err);
 		if (rc == 0)
 			spread(&s->micros[i], b->entropies, s->entropy);
 	}
@@ -239,11 +253,12 @@ int spar_step_gradient(struct spar_step *s, struct spar_graph *g, struct spar_gr
 		if (need_reference)
 			rc = ask_reference(s, m, g, reference, temperature, &b, err);
 		if (rc == 0)
-			rc =
-			    spar_graph_forward(g, m->pack, temperature, SPAR_GRAPH_TRAIN, b.logprobs, b.entropies, err);
+			rc = spar_graph_forward(g, m->pack, temperature, SPAR_GRAPH_TRAIN, b.logprobs, b.entropies,
+						b.best, err);
 		if (rc < 0)
 			break;
 		spread(m, b.logprobs, s->logp);
+		sums->n_best += count_best(m, &b);
 		if (!masked)
 			spread(m, b.entropies, s->entropy);
 		rc = objective_of(s, m, &whole, &b, sums, err);

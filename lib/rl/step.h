@@ -22,6 +22,7 @@ struct spar_step_rules {
 	size_t micro_tokens;    /* a micro-batch is closed when it has this many distinct tokens ... */
 	size_t micro_sequences; /* ... or this many sequences; 0: no limit */
 	bool mask_truncated;    /* episodes cut off by the length limit carry no loss */
+	bool accuracy;          /* count the loss tokens that were the most probable ones */
 	bool share;             /* common prefixes once; false is the slow twin */
 	int64_t version;        /* of the policy: samples of older ones are weighted; -1: not known */
 };
@@ -41,6 +42,7 @@ struct spar_step_counts spar_step_counts(const struct spar_step *s);
 
 struct spar_step_sums {
 	struct spar_objective_sums objective;
+	double n_best; /* with rules.accuracy: loss tokens than which none was more probable */
 };
 
 /*! Forward and backward of every micro-batch: adds d loss / d weights to the graph's gradients. The divisors of `o` are set

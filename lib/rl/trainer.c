@@ -40,7 +40,7 @@ struct spar_trainer {
 	uint64_t to_skip;   /* batches of the input that a resumed run has behind it */
 	uint64_t total;     /* steps, 0: not known */
 	uint64_t per_epoch; /* SFT: steps */
-	uint64_t n_taken, n_other;
+	uint64_t n_taken, n_other, n_cut, n_other_prompt;
 };
 
 void spar_trainer_opt_init(struct spar_trainer_opt *o)
@@ -143,7 +143,8 @@ static int open_text(struct spar_trainer *t, struct spar_err *err)
 					.tokenizer = t->tokenizer,
 					.chat = t->chat,
 					.end_id = c->eos,
-					.whole_text = !t->opt.completion_only};
+					.whole_text = !t->opt.completion_only,
+					.truncation = (enum spar_truncation)t->opt.truncation};
 	return 0;
 }
 
@@ -427,6 +428,8 @@ static int optimizer_step(struct spar_trainer *t, struct spar_step *s, struct sp
 	struct spar_str m = SPAR_STR_INIT;
 	begin_metric(t, &m, &counts);
 	spar_metric_sums(&m, &sums.objective, &t->opt.objective);
+	if (is_sft(t))
+		spar_metric_double(&m, "mean_token_accuracy", sums.n_best / (double)counts.loss_tokens);
 	if (!is_sft(t))
 		spar_metric_rollouts(&m, e, n);
 	spar_metric_double(&m, "grad_norm", report.grad_norm);
@@ -448,6 +451,7 @@ static int train(struct spar_trainer *t, struct spar_episode *const *e, size_t n
 	struct spar_step_rules rules = {.micro_tokens = (size_t)t->opt.micro_tokens,
 					.micro_sequences = is_sft(t) ? (size_t)t->opt.batch_size : 0,
 					.mask_truncated = t->opt.mask_truncated,
+					.accuracy = is_sft(t),
 					.share = true,
 					.version = t->policy ? (int64_t)t->at.batches : -1};
 	struct spar_step *s = spar_step_new(e, n, &rules);
@@ -537,6 +541,10 @@ static int take_sft(struct spar_trainer *t, const struct spar_record *rec, struc
 	struct spar_str name = SPAR_STR_INIT;
 	spar_str_addf(&name, "line %zu", rec->line);
 	e->name = spar_str_detach(&name);
+	t->n_cut += e->cut;
+	if (e->other_prompt && !t->n_other_prompt++)
+		note(t, "%s: .prompt is not what this model's template makes of .messages: the messages are trained",
+		     e->name);
 	keep(t, e);
 	return 0;
 }
@@ -621,6 +629,11 @@ static int train_epochs(struct spar_trainer *t, struct spar_err *err)
 int spar_trainer_finish(struct spar_trainer *t, struct spar_err *err)
 {
 	int rc = 0;
+	if (t->n_other_prompt > 1)
+		note(t, "%" PRIu64 " records have a .prompt that their .messages are not rendered to",
+		     t->n_other_prompt);
+	if (t->n_cut)
+		note(t, "%" PRIu64 " of %" PRIu64 " sequences were cut to the length limit", t->n_cut, t->n_taken);
 	if (t->n_other)
 		note(t, "%" PRIu64 " records of other types took no part", t->n_other);
 	if (!t->n_taken && !t->at.step)

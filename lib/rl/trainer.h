@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "model/graph.h"
 #include "record/record.h"
+#include "rl/episode.h"
 #include "rl/objective.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct spar_trainer_opt {
 	/* batches; 0: the default that trainer.c names, or no limit */
 	int64_t batch_size, accumulation, micro_tokens, max_length, max_steps;
 	double num_epochs;
+	int truncation; /* enum spar_truncation, of sft records */
 	bool shuffle;
 	/* optimizer */
 	double learning_rate; /* < 0: 2e-5 for SFT, 1e-6 for rollouts */

@@ -695,6 +695,11 @@ struct spar_tensor *spar_tensor_sum_last(struct spar_scope *s, const struct spar
 	return make(s, {a}, [&] { return a->t.sum(-1); });
 }
 
+struct spar_tensor *spar_tensor_max_last(struct spar_scope *s, const struct spar_tensor *a)
+{
+	return make(s, {a}, [&] { return a->t.amax(-1); });
+}
+
 struct spar_tensor *spar_tensor_matmul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b)
 {
 	return make(s, {a, b}, [&] { return at::mm(a->t, b->t); });

@@ -110,6 +110,7 @@ struct spar_tensor *spar_tensor_add_number(struct spar_scope *s, const struct sp
 struct spar_tensor *spar_tensor_exp(struct spar_scope *s, const struct spar_tensor *a);
 struct spar_tensor *spar_tensor_sum_last(struct spar_scope *s,
 					 const struct spar_tensor *a); /* (rows, cols) -> (rows) */
+struct spar_tensor *spar_tensor_max_last(struct spar_scope *s, const struct spar_tensor *a); /* likewise */
 /*! (n, k) (k, m) -> (n, m) */
 struct spar_tensor *spar_tensor_matmul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
 /*! x (rows, in), w (out, in), bias (out) or NULL -> x w^T + bias (rows, out) */

@@ -40,7 +40,7 @@ static double gather(struct spar_graph *g, const struct spar_pack *p, struct spa
 {
 	float *logprobs = spar_calloc(p->n_targets, sizeof *logprobs), *d = spar_calloc(p->n_targets, sizeof *d);
 	double loss = 0;
-	if (spar_graph_forward(g, p, 1, SPAR_GRAPH_TRAIN, logprobs, NULL, err) < 0)
+	if (spar_graph_forward(g, p, 1, SPAR_GRAPH_TRAIN, logprobs, NULL, NULL, err) < 0)
 		exit(spar_die("gradients", err));
 	for (size_t i = 0; i < p->n_refs; i++) {
 		loss -= logprobs[p->ref_target[i]] / (double)p->n_refs;

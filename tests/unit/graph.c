@@ -81,7 +81,7 @@ static double loss(struct spar_graph *g, const struct spar_pack *p, enum spar_gr
 	float *logprobs = spar_malloc(p->n_targets * sizeof *logprobs);
 	float *dlogprobs = spar_calloc(p->n_targets, sizeof *dlogprobs);
 	double sum = 0;
-	CHECK(spar_graph_forward(g, p, 0.8, mode, logprobs, NULL, &err) == 0);
+	CHECK(spar_graph_forward(g, p, 0.8, mode, logprobs, NULL, NULL, &err) == 0);
 	for (size_t i = 0; i < p->n_refs; i++) {
 		double weight = i % 5 ? spar_rng_normal(&rng, 6, (uint32_t)i, 0, 0) / (double)p->n_refs : 0;
 		ref_logprobs[i] = logprobs[p->ref_target[i]];
@@ -171,7 +171,8 @@ static void check_engine(const struct spar_model *m)
 {
 	int32_t ids[MAX_LEN];
 	uint8_t mask[MAX_LEN];
-	float got[MAX_LEN], entropies[MAX_LEN], want[MAX_LEN], *logits = spar_malloc(VOCAB * sizeof *logits);
+	float got[MAX_LEN], entropies[MAX_LEN], best[MAX_LEN], want[MAX_LEN],
+	    *logits = spar_malloc(VOCAB * sizeof *logits);
 	size_t n = sequence(2, 0, ids, mask);
 	for (size_t i = 0; i < n; i++)
 		ids[i] %= VOCAB - 5;
@@ -185,7 +186,7 @@ static void check_engine(const struct spar_model *m)
 	struct spar_pack_builder *b = spar_pack_begin();
 	spar_pack_add(b, ids, mask, n);
 	struct spar_pack *p = spar_pack_end(b, 1);
-	CHECK(spar_graph_forward(g, p, 0.7, SPAR_GRAPH_TRAIN, got, entropies, &err) == 0);
+	CHECK(spar_graph_forward(g, p, 0.7, SPAR_GRAPH_TRAIN, got, entropies, best, &err) == 0);
 	CHECK(spar_engine_logprobs(e, ids, n, 0.7, want, &err) == 0);
 	CHECK(p->n_targets == n - 1 && worst(got, want, n - 1) < 1e-4);
 
@@ -194,15 +195,19 @@ static void check_engine(const struct spar_model *m)
 	spar_seq_append(s, ids, n - 1);
 	CHECK(spar_engine_run(e, &s, 1, logits, &err) == 0);
 	double sum = 0, entropy = 0;
-	for (int i = 0; i < VOCAB - 5; i++)
+	float top = logits[0];
+	for (int i = 0; i < VOCAB - 5; i++) {
 		sum += exp(logits[i] / 0.7);
+		top = fmaxf(top, logits[i]);
+	}
 	for (int i = 0; i < VOCAB - 5; i++)
 		entropy -= exp(logits[i] / 0.7) / sum * (logits[i] / 0.7 - log(sum));
 	CHECK_NEAR(entropies[n - 2], entropy, 1e-4);
+	CHECK_NEAR(best[n - 2], top / 0.7 - log(sum), 1e-4);
 	spar_seq_free(s);
 
 	p->target_id[0] = VOCAB - 5;
-	CHECK(spar_graph_forward(g, p, 1, SPAR_GRAPH_INFER, got, NULL, &err) == -SPAR_INPUT);
+	CHECK(spar_graph_forward(g, p, 1, SPAR_GRAPH_INFER, got, NULL, NULL, &err) == -SPAR_INPUT);
 	free(logits);
 	spar_pack_free(p);
 	spar_engine_free(e);
@@ -264,7 +269,7 @@ static void check_refused_steps(struct spar_graph *g)
 	struct spar_adamw how = {0, 0.9, 0.99, 1e-8, 0, 0, 3};
 	struct spar_step_report report;
 	for (int finite = 0; finite < 2; finite++) {
-		CHECK(spar_graph_forward(g, p, 1, SPAR_GRAPH_TRAIN, logprobs, NULL, &err) == 0);
+		CHECK(spar_graph_forward(g, p, 1, SPAR_GRAPH_TRAIN, logprobs, NULL, NULL, &err) == 0);
 		for (size_t i = 0; i < p->n_targets; i++)
 			logprobs[i] = finite ? 1 : INFINITY;
 		CHECK(spar_graph_backward(g, logprobs, NULL, &err) == 0);
