@@ -85,7 +85,7 @@ near() {
 
 @test "sft: too long is refused; cut only when asked to, at the end of the completion or the beginning of the prompt" {
 	record='{"type":"sft","prompt":"<|im_start|>123","completion":"456"}' # four ids (a marker, three digits) and four (the end)
-	count() { spar update --model="$MODEL" --loss-type=sft --dry-run --max-length="$1" "${@:2}" <<<"$record" | jq -c '[.num_tokens, .loss_tokens]'; }
+	count() ( set -o pipefail; spar update --model="$MODEL" --loss-type=sft --dry-run --max-length="$1" "${@:2}" <<<"$record" | jq -c '[.num_tokens, .loss_tokens]' )
 	[ "$(count 8)" = "[8,4]" ]
 	run -3 --separate-stderr count 6
 	[ "$stderr" = "update: <stdin>:1: 8 tokens (4 of the prompt), more than the limit of 6" ]
