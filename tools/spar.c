@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <dirent.h>
 
 #define EXIT_USAGE 2
 
@@ -26,20 +25,31 @@ static int libexec_dir(char *out, size_t size)
 	return snprintf(out, size, "%s/libexec/spar", self) < (int)size ? 0 : -1;
 }
 
-static int help(const char *dir, FILE *to)
+/* In the order in which records meet them. */
+static const char *const tools[][2] = {
+    {"rollout", "sample completions and episodes"},
+    {"score", "give rollouts their rewards"},
+    {"advantage", "compare each rollout's reward with those of its group"},
+    {"update", "train a model on sft records, or on rollouts with advantages"},
+    {"loss", "an objective and its gradient from recorded log-probabilities"},
+    {"sft-collect", "gather an oracle's episodes as supervised data"},
+    {"eval", "how well models solve tasks"},
+    {"pose", "make tasks for an answerer out of what a generator wrote"},
+    {"self-play", "check the configuration of a self-play run"},
+    {"env-cern", "an environment: find a particle in simulated collision data"},
+    {"env-osint", "an environment: questions over a knowledge graph"},
+    {"text", "tokenizer and chat template by hand"},
+    {"model", "make, show, import, merge and check model folders"},
+    {"view", "records for a person's eyes"},
+};
+
+static int help(FILE *to)
 {
 	fprintf(to, "usage: spar TOOL [options]\n\n"
 		    "Reinforcement-learning post-training of language models as a dataflow of small tools.\n"
-		    "`spar TOOL --help` and `man spar-TOOL` explain each.\n\ntools:");
-	struct dirent **names = NULL;
-	int n = scandir(dir, &names, NULL, alphasort);
-	for (int i = 0; i < n; i++) {
-		if (names[i]->d_name[0] != '.')
-			fprintf(to, " %s", names[i]->d_name);
-		free(names[i]);
-	}
-	free(names);
-	fprintf(to, "\n");
+		    "`spar TOOL --help` and `man spar-TOOL` explain each.\n\n");
+	for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
+		fprintf(to, "  %-12s  %s\n", tools[i][0], tools[i][1]);
 	return fflush(to) == 0 ? 0 : 1;
 }
 
@@ -68,9 +78,9 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
-		return help(dir, stdout);
+		return help(stdout);
 	if (argc < 2) {
-		help(dir, stderr);
+		help(stderr);
 		return EXIT_USAGE;
 	}
 	if (strchr(argv[1], '/') || argv[1][0] == '.' || argv[1][0] == '-' ||
