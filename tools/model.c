@@ -95,7 +95,7 @@ static void show_text(const struct folder *f)
 		printf("end token   %d %s\n", c->end_ids[i], s.data);
 	}
 	if (f->m.has_adapter) {
-		printf("adapter     r %d, alpha %g, scale %g, on", l->r, l->alpha, spar_lora_scale(l));
+		printf("adapter     r %d, alpha %g, scale %g, on", l->r, l->alpha, spar_lora_scale(l, NULL));
 		for (size_t i = 0; i < l->n_targets; i++)
 			printf(" %s", l->targets[i]);
 		printf("%s\nbase        %s\n", l->all_linear ? " all linear layers" : "", f->m.base_dir);
@@ -127,7 +127,7 @@ static void show_json(const struct folder *f)
 	spar_str_adds(&s, "],\"adapter\":");
 	if (f->m.has_adapter) {
 		spar_str_addf(&s, "{\"r\":%d,\"scale\":", f->m.lora.r);
-		spar_str_add_double(&s, spar_lora_scale(&f->m.lora));
+		spar_str_add_double(&s, spar_lora_scale(&f->m.lora, NULL));
 		spar_str_adds(&s, ",\"base\":");
 		spar_str_add_json(&s, f->m.base_dir, strlen(f->m.base_dir));
 		spar_str_addc(&s, '}');

@@ -9,6 +9,7 @@
 /* A weight with what belongs to it: y = x w^T + bias (+ scale * dropout(x) a^T b^T), a norm, or a table. */
 struct module {
 	struct spar_tensor *w, *bias, *a, *b; /* bias, a, b: may be NULL */
+	double scale;                         /* of the adapter */
 };
 
 /* Parts that a family has not are empty. */
@@ -99,16 +100,21 @@ static bool has_adapter(const struct spar_graph *g, const struct spar_param *p)
 }
 
 /* An adapter on an adapter goes on with what is there; targets that name nothing give way to all linear layers. */
-static void choose_lora(struct spar_graph *g, const struct spar_graph_opt *opt)
+static int choose_lora(struct spar_graph *g, const struct spar_graph_opt *opt, struct spar_err *err)
 {
 	g->lora = spar_calloc(1, sizeof *g->lora);
 	spar_lora_copy(g->lora, g->model->has_adapter ? &g->model->lora : opt->lora);
 	g->lora->dropout = opt->lora->dropout;
 	size_t hits = 0;
-	for (size_t i = 0; i < g->n_params; i++)
+	for (size_t i = 0; i < g->n_params; i++) {
+		if (g->params[i].kind == SPAR_PARAM_HEAD && spar_lora_hits(g->lora, &g->params[i]))
+			return spar_fail(err, SPAR_INPUT, "%s: an adapter of the head cannot be trained",
+					 g->params[i].name);
 		hits += has_adapter(g, &g->params[i]);
+	}
 	if (hits == 0)
 		g->lora->all_linear = true;
+	return 0;
 }
 
 /* A as PEFT starts it: Kaiming uniform with a = sqrt(5), that is U(-1/sqrt(in), 1/sqrt(in)). */
@@ -135,7 +141,7 @@ static int stored_factor(const struct spar_graph *g, const struct spar_param *p,
 static int add_adapter(struct spar_graph *g, const struct spar_param *p, struct spar_err *err)
 {
 	struct module *l = home(g, p);
-	size_t r = (size_t)g->lora->r, a_shape[] = {r, p->cols}, b_shape[] = {p->rows, r},
+	size_t r = spar_lora_rank(g->lora, p), a_shape[] = {r, p->cols}, b_shape[] = {p->rows, r},
 	       n = spar_param_module_length(p);
 	float *a = spar_calloc(r * p->cols, sizeof *a), *b = spar_calloc(p->rows * r, sizeof *b);
 	int rc = 0;
@@ -146,6 +152,7 @@ static int add_adapter(struct spar_graph *g, const struct spar_param *p, struct 
 	if (rc == 0) {
 		l->a = spar_tensor_from_f32(g->own, a, 2, a_shape);
 		l->b = spar_tensor_from_f32(g->own, b, 2, b_shape);
+		l->scale = spar_lora_scale(g->lora, p);
 		train(g, l->a, true, p->name, n, ".lora_A");
 		train(g, l->b, true, p->name, n, ".lora_B");
 	}
@@ -194,8 +201,8 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 	g->layers = spar_calloc(c->n_layers, sizeof *g->layers);
 	g->params = spar_config_params(c, &g->n_params);
 	g->trained = spar_calloc(2 * g->n_params, sizeof *g->trained);
-	if (opt->lora && !opt->frozen)
-		choose_lora(g, opt);
+	if (opt->lora && !opt->frozen && (rc = choose_lora(g, opt, err)) < 0)
+		goto fail;
 	if ((rc = load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
 		goto fail;
 	if (c->tie_word_embeddings)
@@ -256,7 +263,7 @@ static struct spar_tensor *linear(const struct batch *b, struct spar_scope *s, c
 		x = spar_tensor_dropout(s, x, g->lora->dropout);
 	struct spar_tensor *low = spar_tensor_linear(s, x, spar_tensor_to(s, m->a, g->type), NULL);
 	low = spar_tensor_linear(s, low, spar_tensor_to(s, m->b, g->type), NULL);
-	return spar_tensor_add_scaled(s, y, low, spar_lora_scale(g->lora));
+	return spar_tensor_add_scaled(s, y, low, m->scale);
 }
 
 /* x normed, in `type`; x itself where the family has no such norm. */
@@ -724,7 +731,7 @@ static int present(const struct spar_graph *g, const struct spar_param *p, float
 		const struct module *l = home(mine, p);
 		size_t shape[] = {p->rows, p->cols};
 		struct spar_tensor *w = spar_tensor_from_f32(s, out, 2, shape);
-		w = spar_tensor_add_scaled(s, w, spar_tensor_matmul(s, l->b, l->a), spar_lora_scale(g->lora));
+		w = spar_tensor_add_scaled(s, w, spar_tensor_matmul(s, l->b, l->a), l->scale);
 		spar_tensor_read(s, w, out, spar_param_elements(p));
 	}
 	if (rc == 0)
@@ -752,37 +759,30 @@ static int save_whole(const struct spar_graph *g, const char *dir, enum spar_dty
 
 static int save_adapter(const struct spar_graph *g, const char *dir, const char *base_name, struct spar_err *err)
 {
-	size_t n = g->n_trained / 2, r = (size_t)g->lora->r;
-	const char **names = spar_calloc(n, sizeof *names);
-	char **owned = spar_calloc(n, sizeof *owned);
-	float **a = spar_calloc(n, sizeof *a), **b = spar_calloc(n, sizeof *b);
-	size_t *in = spar_calloc(n, sizeof *in), *out = spar_calloc(n, sizeof *out);
+	size_t n = 0;
+	const struct spar_param **modules = spar_calloc(g->n_params, sizeof *modules);
+	float **a = spar_calloc(g->n_params, sizeof *a), **b = spar_calloc(g->n_params, sizeof *b);
 	int rc = 0;
-	for (size_t i = 0; i < n && rc == 0; i++) { /* trained: A and B in turn */
-		size_t n_a = spar_graph_elements(g, 2 * i), n_b = spar_graph_elements(g, 2 * i + 1);
-		names[i] = owned[i] = spar_strdup(spar_graph_name(g, 2 * i));
-		*strrchr(owned[i], '.') = '\0';
-		in[i] = n_a / r;
-		out[i] = n_b / r;
-		a[i] = spar_malloc(n_a * sizeof **a);
-		b[i] = spar_malloc(n_b * sizeof **b);
-		rc = spar_graph_get(g, 2 * i, SPAR_GRAPH_WEIGHT, a[i], err);
+	for (size_t i = 0; i < g->n_params && rc == 0; i++) { /* trained: A and B in turn, in the same order */
+		if (!has_adapter(g, &g->params[i]))
+			continue;
+		modules[n] = &g->params[i];
+		a[n] = spar_malloc(spar_graph_elements(g, 2 * n) * sizeof **a);
+		b[n] = spar_malloc(spar_graph_elements(g, 2 * n + 1) * sizeof **b);
+		rc = spar_graph_get(g, 2 * n, SPAR_GRAPH_WEIGHT, a[n], err);
 		if (rc == 0)
-			rc = spar_graph_get(g, 2 * i + 1, SPAR_GRAPH_WEIGHT, b[i], err);
+			rc = spar_graph_get(g, 2 * n + 1, SPAR_GRAPH_WEIGHT, b[n], err);
+		n++;
 	}
 	if (rc == 0)
-		rc = spar_lora_write(dir, base_name, g->lora, names, in, out, a, b, n, err);
+		rc = spar_lora_write(dir, base_name, g->lora, modules, a, b, n, err);
 	for (size_t i = 0; i < n; i++) {
-		free(owned[i]);
 		free(a[i]);
 		free(b[i]);
 	}
-	free(names);
-	free(owned);
+	free(modules);
 	free(a);
 	free(b);
-	free(in);
-	free(out);
 	return rc;
 }
 

@@ -13,9 +13,11 @@
 #define R_MAX (1 << 16)
 #define ALPHA_MAX 1e9
 
-double spar_lora_scale(const struct spar_lora_config *l)
+static void release_rules(struct spar_lora_rule *rules, size_t n)
 {
-	return l->alpha / (l->use_rslora ? sqrt(l->r) : l->r);
+	for (size_t i = 0; i < n; i++)
+		free(rules[i].pattern);
+	free(rules);
 }
 
 void spar_lora_release(struct spar_lora_config *l)
@@ -23,7 +25,18 @@ void spar_lora_release(struct spar_lora_config *l)
 	for (size_t i = 0; i < l->n_targets; i++)
 		free(l->targets[i]);
 	free(l->targets);
+	free(l->target_pattern);
+	release_rules(l->ranks, l->n_ranks);
+	release_rules(l->alphas, l->n_alphas);
 	*l = (struct spar_lora_config){0};
+}
+
+static struct spar_lora_rule *copy_rules(const struct spar_lora_rule *from, size_t n)
+{
+	struct spar_lora_rule *to = spar_calloc(n + 1, sizeof *to);
+	for (size_t i = 0; i < n; i++)
+		to[i] = (struct spar_lora_rule){spar_strdup(from[i].pattern), from[i].value};
+	return to;
 }
 
 void spar_lora_copy(struct spar_lora_config *to, const struct spar_lora_config *from)
@@ -32,6 +45,9 @@ void spar_lora_copy(struct spar_lora_config *to, const struct spar_lora_config *
 	to->targets = spar_calloc(from->n_targets + 1, sizeof *to->targets);
 	for (size_t i = 0; i < from->n_targets; i++)
 		to->targets[i] = spar_strdup(from->targets[i]);
+	to->target_pattern = from->target_pattern ? spar_strdup(from->target_pattern) : NULL;
+	to->ranks = copy_rules(from->ranks, from->n_ranks);
+	to->alphas = copy_rules(from->alphas, from->n_alphas);
 }
 
 static int add_target(struct spar_lora_config *l, const char *name, size_t len)
@@ -43,20 +59,6 @@ static int add_target(struct spar_lora_config *l, const char *name, size_t len)
 	l->targets = spar_realloc(l->targets, (l->n_targets + 1) * sizeof *l->targets);
 	l->targets[l->n_targets++] = spar_str_detach(&s);
 	return 0;
-}
-
-bool spar_lora_hits(const struct spar_lora_config *l, const struct spar_param *p)
-{
-	size_t len = spar_param_module_length(p);
-	if (p->kind == SPAR_PARAM_BIAS || l->all_linear)
-		return p->kind == SPAR_PARAM_LINEAR;
-	for (size_t i = 0; i < l->n_targets; i++) {
-		size_t n = strlen(l->targets[i]);
-		if (n <= len && !memcmp(p->name + len - n, l->targets[i], n) &&
-		    (n == len || p->name[len - n - 1] == '.'))
-			return true;
-	}
-	return false;
 }
 
 /* ---- from the command line ---- */
@@ -132,6 +134,9 @@ static bool is_harmless(const char *key)
 					   "lora_dropout",
 					   "use_rslora",
 					   "target_modules",
+					   "rank_pattern",
+					   "alpha_pattern",
+					   "fan_in_fan_out",
 					   "init_lora_weights",
 					   "base_model_name_or_path",
 					   "task_type",
@@ -197,8 +202,7 @@ static int read_targets(struct spar_lora_config *l, jv obj, struct spar_err *err
 	if (jv_get_kind(v) == JV_KIND_STRING) {
 		l->all_linear = !strcmp(jv_string_value(v), "all-linear");
 		if (!l->all_linear)
-			rc = spar_fail(err, SPAR_INPUT, ".target_modules: a pattern ('%.60s') is not supported",
-				       jv_string_value(v));
+			l->target_pattern = spar_strdup(jv_string_value(v));
 	} else if (jv_get_kind(v) == JV_KIND_ARRAY) {
 		for (int i = 0, n = jv_array_length(jv_copy(v)); i < n && rc == 0; i++) {
 			jv name = jv_array_get(jv_copy(v), i);
@@ -236,6 +240,48 @@ static int read_numbers(struct spar_lora_config *l, jv obj, struct spar_err *err
 	return 0;
 }
 
+/* Rules of `key`, an object of pattern: value in [least, most]. */
+static int read_rules(struct spar_lora_rule **rules, size_t *n, jv obj, const char *key, double least, double most,
+		      struct spar_err *err)
+{
+	jv patterns;
+	if (!spar_has(obj, key))
+		return 0;
+	int rc = spar_get_kind(obj, "", key, JV_KIND_OBJECT, &patterns, err);
+	if (rc < 0)
+		return rc;
+	*rules = spar_calloc((size_t)jv_object_length(jv_copy(patterns)) + 1, sizeof **rules);
+	jv_object_foreach(patterns, pattern, value)
+	{
+		double v = jv_get_kind(value) == JV_KIND_NUMBER ? jv_number_value(value) : NAN;
+		if (rc == 0 && !(v >= least && v <= most))
+			rc = spar_fail(err, SPAR_INPUT, ".%s: '%.60s' is not given a number in [%g, %g]", key,
+				       jv_string_value(pattern), least, most);
+		if (rc == 0)
+			(*rules)[(*n)++] = (struct spar_lora_rule){spar_strdup(jv_string_value(pattern)), v};
+		jv_free(pattern);
+		jv_free(value);
+	}
+	jv_free(patterns);
+	return rc;
+}
+
+static int read_patterns(struct spar_lora_config *l, jv obj, struct spar_err *err)
+{
+	int rc;
+	if ((rc = read_rules(&l->ranks, &l->n_ranks, obj, "rank_pattern", 1, R_MAX, err)) < 0 ||
+	    (rc = read_rules(&l->alphas, &l->n_alphas, obj, "alpha_pattern", 0, ALPHA_MAX, err)) < 0)
+		return rc;
+	for (size_t i = 0; i < l->n_ranks; i++)
+		if (l->ranks[i].value != floor(l->ranks[i].value))
+			return spar_fail(err, SPAR_INPUT, ".rank_pattern: '%.60s': %g is no whole number",
+					 l->ranks[i].pattern, l->ranks[i].value);
+	if (spar_has(obj, "fan_in_fan_out") &&
+	    (rc = spar_get_bool(obj, "", "fan_in_fan_out", &l->fan_in_fan_out, err)) < 0)
+		return rc;
+	return spar_lora_check_patterns(l, err);
+}
+
 int spar_lora_read(struct spar_lora_config *l, const char *dir, char **base, struct spar_err *err)
 {
 	*l = (struct spar_lora_config){0};
@@ -248,7 +294,8 @@ int spar_lora_read(struct spar_lora_config *l, const char *dir, char **base, str
 	if (rc < 0)
 		goto out;
 	if ((rc = refuse_features(obj, err)) == 0 && (rc = read_numbers(l, obj, err)) == 0 &&
-	    (rc = read_targets(l, obj, err)) == 0 && spar_has(obj, "base_model_name_or_path") &&
+	    (rc = read_targets(l, obj, err)) == 0 && (rc = read_patterns(l, obj, err)) == 0 &&
+	    spar_has(obj, "base_model_name_or_path") &&
 	    (rc = spar_get_str(obj, "", "base_model_name_or_path", &s, &len, err)) == 0)
 		*base = spar_strdup(s);
 	if (rc < 0) {
@@ -263,7 +310,31 @@ out:
 
 /* ---- writing ---- */
 
-static void config_text(struct spar_str *s, const struct spar_lora_config *l, const char *base_dir)
+static void add_rules(struct spar_str *s, const char *key, const struct spar_lora_rule *rules, size_t n)
+{
+	spar_str_addf(s, ",\n  \"%s\": {", key);
+	for (size_t i = 0; i < n; i++) {
+		spar_str_adds(s, i ? ", " : "");
+		spar_str_add_json(s, rules[i].pattern, strlen(rules[i].pattern));
+		spar_str_adds(s, ": ");
+		spar_str_add_double(s, rules[i].value);
+	}
+	spar_str_addc(s, '}');
+}
+
+static void add_targets(struct spar_str *s, const struct spar_lora_config *l)
+{
+	const char *pattern = l->all_linear ? "all-linear" : l->target_pattern;
+	if (pattern)
+		spar_str_add_json(s, pattern, strlen(pattern));
+	for (size_t i = 0; !pattern && i < l->n_targets; i++) {
+		spar_str_adds(s, i ? ", " : "[");
+		spar_str_add_json(s, l->targets[i], strlen(l->targets[i]));
+	}
+	spar_str_adds(s, pattern ? "" : "]");
+}
+
+static void config_text(struct spar_str *s, const struct spar_lora_config *l, const char *base_dir, bool transposed)
 {
 	spar_str_adds(
 	    s, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n  \"base_model_name_or_path\": ");
@@ -273,39 +344,45 @@ static void config_text(struct spar_str *s, const struct spar_lora_config *l, co
 	spar_str_adds(s, ",\n  \"lora_dropout\": ");
 	spar_str_add_double(s, l->dropout);
 	spar_str_addf(s, ",\n  \"use_rslora\": %s,\n  \"target_modules\": ", l->use_rslora ? "true" : "false");
-	if (l->all_linear)
-		spar_str_adds(s, "\"all-linear\"");
-	for (size_t i = 0; !l->all_linear && i < l->n_targets; i++) {
-		spar_str_adds(s, i ? ", " : "[");
-		spar_str_add_json(s, l->targets[i], strlen(l->targets[i]));
-	}
-	spar_str_addf(s, "%s,\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n  \"inference_mode\": true\n}\n",
-		      l->all_linear ? "" : "]");
+	add_targets(s, l);
+	if (l->n_ranks)
+		add_rules(s, "rank_pattern", l->ranks, l->n_ranks);
+	if (l->n_alphas)
+		add_rules(s, "alpha_pattern", l->alphas, l->n_alphas);
+	spar_str_addf(s, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true\n}\n",
+		      transposed ? "true" : "false");
+}
+
+/* lora_A or lora_B of a parameter's module. The name is malloc'ed. */
+static struct spar_tensor_view factor(const struct spar_lora_config *l, const struct spar_param *p, char which,
+				      const float *values)
+{
+	struct spar_str name = SPAR_STR_INIT;
+	size_t r = spar_lora_rank(l, p);
+	spar_str_addf(&name, "base_model.model.%.*s.lora_%c.weight", (int)spar_param_module_length(p), p->name, which);
+	return (struct spar_tensor_view){.name = spar_str_detach(&name),
+					 .dtype = SPAR_F32,
+					 .n_dims = 2,
+					 .shape = {which == 'A' ? r : p->rows, which == 'A' ? p->cols : r},
+					 .data = values};
 }
 
 int spar_lora_write(const char *dir, const char *base_dir, const struct spar_lora_config *l,
-		    const char *const *module_names, const size_t *in, const size_t *out, float *const *a,
-		    float *const *b, size_t n, struct spar_err *err)
+		    const struct spar_param *const *modules, float *const *a, float *const *b, size_t n,
+		    struct spar_err *err)
 {
 	static const char *const meta[] = {"format", "pt", NULL};
 	struct spar_tensor_view *views = spar_calloc(2 * n, sizeof *views);
 	struct spar_str s = SPAR_STR_INIT;
 	char *weights = spar_path_join(dir, "adapter_model.safetensors"),
 	     *config = spar_path_join(dir, "adapter_config.json");
-	size_t r = (size_t)l->r;
-	for (size_t i = 0; i < 2 * n; i++) {
-		size_t m = i / 2;
-		bool is_a = i % 2 == 0;
-		spar_str_addf(&s, "base_model.model.%s.lora_%c.weight", module_names[m], is_a ? 'A' : 'B');
-		views[i] = (struct spar_tensor_view){.name = spar_str_detach(&s),
-						     .dtype = SPAR_F32,
-						     .n_dims = 2,
-						     .shape = {is_a ? r : out[m], is_a ? in[m] : r},
-						     .data = is_a ? a[m] : b[m]};
+	for (size_t i = 0; i < n; i++) {
+		views[2 * i] = factor(l, modules[i], 'A', a[i]);
+		views[2 * i + 1] = factor(l, modules[i], 'B', b[i]);
 	}
 	int rc = spar_safetensors_write(weights, views, 2 * n, meta, 0, err);
 	if (rc == 0) {
-		config_text(&s, l, base_dir);
+		config_text(&s, l, base_dir, n && modules[0]->transposed);
 		rc = spar_file_write(config, s.data, s.len, err);
 	}
 	for (size_t i = 0; i < 2 * n; i++)

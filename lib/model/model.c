@@ -54,16 +54,27 @@ static uint64_t hash_tensors(uint64_t h, const struct spar_safetensors *s)
 	return h;
 }
 
+static uint64_t hash_scales(uint64_t h, const struct spar_model *m)
+{
+	size_t n;
+	struct spar_param *params = spar_config_params(&m->config, &n);
+	for (size_t i = 0; i < n; i++)
+		if (spar_lora_hits(&m->lora, &params[i])) {
+			double scale = spar_lora_scale(&m->lora, &params[i]);
+			h = hash_bytes(h, &scale, sizeof scale);
+		}
+	free(params);
+	return h;
+}
+
 static int hash_model(struct spar_model *m, struct spar_err *err)
 {
 	struct spar_str config = SPAR_STR_INIT;
 	char *path = spar_path_join(m->base_dir, "config.json");
 	int rc = spar_file_read(path, CONFIG_MAX, &config, err);
 	uint64_t h = hash_tensors(hash_bytes(HASH_START, config.data, config.len), m->weights);
-	if (m->has_adapter) {
-		double scale = spar_lora_scale(&m->lora);
-		h = hash_tensors(hash_bytes(h, &scale, sizeof scale), m->adapter);
-	}
+	if (m->has_adapter)
+		h = hash_tensors(hash_scales(h, m), m->adapter);
 	snprintf(m->hash, sizeof m->hash, "%016llx", (unsigned long long)h);
 	spar_str_release(&config);
 	free(path);
@@ -192,28 +203,53 @@ static const struct spar_tensor_view *adapter_tensor(const struct spar_model *m,
 	return spar_safetensors_find(m->adapter, name);
 }
 
+/* One parameter that the targets hit. */
+static int check_hit(const struct spar_model *m, const struct spar_param *p, struct spar_err *err)
+{
+	size_t r = spar_lora_rank(&m->lora, p);
+	int rc = spar_lora_check_rules(&m->lora, p, err);
+	if (rc < 0)
+		return rc;
+	if (p->kind != SPAR_PARAM_LINEAR && p->kind != SPAR_PARAM_HEAD)
+		return spar_fail(err, SPAR_INPUT, ".target_modules: '%s' is not a linear layer", p->name);
+	if (m->lora.fan_in_fan_out && !p->transposed)
+		return spar_fail(err, SPAR_INPUT, ".fan_in_fan_out: true, but '%s' is stored (out, in)", p->name);
+	if ((rc = check_tensor(adapter_tensor(m, p, 'A'), p->name, r, p->cols, err)) < 0 ||
+	    (rc = check_tensor(adapter_tensor(m, p, 'B'), p->name, p->rows, r, err)) < 0)
+		spar_fail_at(err, "lora_A or lora_B");
+	return rc;
+}
+
+/* The first tensor of the adapter that no hit parameter asks for. */
+static const char *homeless(const struct spar_model *m, const struct spar_param *params, size_t n)
+{
+	for (size_t i = 0; i < spar_safetensors_count(m->adapter); i++) {
+		const struct spar_tensor_view *v = spar_safetensors_at(m->adapter, i);
+		bool found = false;
+		for (size_t k = 0; k < n && !found; k++)
+			found = spar_lora_hits(&m->lora, &params[k]) &&
+				(v == adapter_tensor(m, &params[k], 'A') || v == adapter_tensor(m, &params[k], 'B'));
+		if (!found)
+			return v->name;
+	}
+	return "";
+}
+
 /* Every module that the targets hit has both matrices; no tensor is left over. */
 static int check_adapter(struct spar_model *m, struct spar_err *err)
 {
-	size_t n, n_homes = 0, r = (size_t)m->lora.r;
+	size_t n, n_homes = 0;
 	struct spar_param *params = spar_config_params(&m->config, &n);
 	int rc = 0;
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		const struct spar_param *p = &params[i];
-		if (!spar_lora_hits(&m->lora, p))
-			continue;
-		if (p->kind != SPAR_PARAM_LINEAR && p->kind != SPAR_PARAM_HEAD)
-			rc = spar_fail(err, SPAR_INPUT, ".target_modules: '%s' is not a linear layer", p->name);
-		else if ((rc = check_tensor(adapter_tensor(m, p, 'A'), p->name, r, p->cols, err)) < 0 ||
-			 (rc = check_tensor(adapter_tensor(m, p, 'B'), p->name, p->rows, r, err)) < 0)
-			spar_fail_at(err, "lora_A or lora_B");
-		n_homes += 2;
-	}
-	free(params);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		if (spar_lora_hits(&m->lora, &params[i])) {
+			rc = check_hit(m, &params[i], err);
+			n_homes += 2;
+		}
 	if (rc == 0 && n_homes != spar_safetensors_count(m->adapter))
-		rc = spar_fail(err, SPAR_INPUT,
-			       "%zu tensors, but .target_modules makes %zu: not every one finds its module",
-			       spar_safetensors_count(m->adapter), n_homes);
+		rc = spar_fail(err, SPAR_INPUT, "%zu tensors, but .target_modules makes %zu: '%.100s' finds no module",
+			       spar_safetensors_count(m->adapter), n_homes, homeless(m, params, n));
+	free(params);
 	if (rc == 0 && m->lora.alpha == 0)
 		snprintf(m->note, sizeof m->note, "lora_alpha is 0: the adapter changes nothing");
 	return rc < 0 ? spar_fail_at(err, "%s", m->dir) : 0;
@@ -328,7 +364,8 @@ static int add_adapter(const struct spar_model *m, const struct spar_param *p, f
 	float *a = malloc(va->n_elements * sizeof *a), *b = malloc(vb->n_elements * sizeof *b);
 	int rc = a && b ? 0 : spar_fail(err, SPAR_FAIL, "no memory for the adapter of '%s'", p->name);
 	if (rc == 0 && (rc = spar_tensor_view_f32(va, a, err)) == 0 && (rc = spar_tensor_view_f32(vb, b, err)) == 0)
-		add_product(w, b, a, p->rows, p->cols, (size_t)m->lora.r, (float)spar_lora_scale(&m->lora));
+		add_product(w, b, a, p->rows, p->cols, spar_lora_rank(&m->lora, p),
+			    (float)spar_lora_scale(&m->lora, p));
 	free(a);
 	free(b);
 	return rc;

@@ -11,6 +11,12 @@
 #include "model/config.h"
 #include "model/safetensors.h"
 
+/* A value for the modules whose whole name, or the end of it after a dot, a regular expression fits. */
+struct spar_lora_rule {
+	char *pattern;
+	double value;
+};
+
 struct spar_lora_config {
 	int r;
 	double alpha, dropout;
@@ -18,18 +24,28 @@ struct spar_lora_config {
 	bool all_linear;
 	char **targets; /* suffixes of module names: "q_proj", ..., or whole ones; malloc'ed */
 	size_t n_targets;
+	char *target_pattern; /* instead of targets: a regular expression that fits whole names; or NULL */
+	struct spar_lora_rule *ranks, *alphas; /* rank_pattern, alpha_pattern: other values of r and alpha */
+	size_t n_ranks, n_alphas;
+	bool fan_in_fan_out; /* the adapted weights are stored (in, out): GPT-2's */
 };
-/*! alpha / r, or alpha / sqrt(r) with use_rslora. */
-double spar_lora_scale(const struct spar_lora_config *l);
+/*! Does the parameter's module belong to the targets? A target hits a module whose name equals it or ends in it after a
+ *  dot; all_linear hits every linear layer but the head. Biases are never hit. */
+bool spar_lora_hits(const struct spar_lora_config *l, const struct spar_param *p);
+/*! The rank and the scale (alpha / r, or alpha / sqrt(r) with use_rslora) of a module; NULL: of those without a rule. */
+size_t spar_lora_rank(const struct spar_lora_config *l, const struct spar_param *p);
+double spar_lora_scale(const struct spar_lora_config *l, const struct spar_param *p);
+/*! SPAR_INPUT if an expression of target_pattern, ranks or alphas cannot be compiled. */
+int spar_lora_check_patterns(const struct spar_lora_config *l, struct spar_err *err);
+/*! SPAR_INPUT if several rules of ranks or of alphas fit the module: which one counts would depend on their order. */
+int spar_lora_check_rules(const struct spar_lora_config *l, const struct spar_param *p, struct spar_err *err);
+
 /*! "r=16,alpha=32,dropout=0.05,targets=q_proj+k_proj" -> struct (SPAR_USAGE with the wrong part named). Also
  *  "rslora=true" and "targets=all-linear". What is not said: r 16, alpha 32, dropout 0.05, targets q_proj, k_proj, v_proj and
  *  o_proj. */
 int spar_lora_parse(struct spar_lora_config *l, const char *text, struct spar_err *err);
-/*! Does the parameter's module belong to the targets? A target hits a module whose name equals it or ends in it after a
- *  dot; all_linear hits every linear layer but the head. Biases are never hit. */
-bool spar_lora_hits(const struct spar_lora_config *l, const struct spar_param *p);
 /*! Read DIR/adapter_config.json. *base: base_model_name_or_path as written (caller frees; NULL if absent). Refuses every
- *  key that is on and may change what the adapter computes (use_dora, modules_to_save, patterns, ...), and a missing r or
+ *  key that is on and may change what the adapter computes (use_dora, modules_to_save, ...), and a missing r or
  *  lora_alpha, naming the key (B29). */
 int spar_lora_read(struct spar_lora_config *l, const char *dir, char **base, struct spar_err *err);
 void spar_lora_copy(struct spar_lora_config *to, const struct spar_lora_config *from);
@@ -89,10 +105,10 @@ int spar_model_write_made(const char *dir, const struct spar_config *c, enum spa
  *  to `dtype` (B27). */
 int spar_model_merge(const struct spar_model *m, const char *dir, enum spar_dtype dtype, struct spar_err *err);
 
-/*! Write adapter_config.json and adapter_model.safetensors (float32). `dir` exists; base_dir is written as it is. a[i], b[i] belong to module_names[i]
- *  ("model.layers.0.self_attn.q_proj"); shapes (r, in[i]) and (out[i], r). */
+/*! Write adapter_config.json and adapter_model.safetensors (float32). `dir` exists; base_dir is written as it is. a[i] (rank,
+ *  cols) and b[i] (rows, rank) belong to the parameter modules[i], whose rank is spar_lora_rank's. */
 int spar_lora_write(const char *dir, const char *base_dir, const struct spar_lora_config *l,
-		    const char *const *module_names, const size_t *in, const size_t *out, float *const *a,
-		    float *const *b, size_t n, struct spar_err *err);
+		    const struct spar_param *const *modules, float *const *a, float *const *b, size_t n,
+		    struct spar_err *err);
 
 #endif

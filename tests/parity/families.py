@@ -5,7 +5,7 @@
 For each: logits of the engine; loss and every gradient of the training graph; an adapter made by peft, read as it is and
 merged; an adapter trained by spar, read by peft; a checkpoint written by spar, read by transformers. One line a comparison;
 exits non-zero if one fails."""
-import json, os, shutil, subprocess, sys, tempfile
+import json, os, shutil, subprocess, sys, tempfile, warnings
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ build, wanted = sys.argv[1], sys.argv[2:]
 spar = os.path.join(build, "bin", "spar")
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
+warnings.simplefilter("ignore")
 failed = 0
 
-SIZES = dict(vocab_size=101, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+TINY = "pipelines/models/tiny"  # its tokenizer goes with every model
+SIZES = dict(vocab_size=1024, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
@@ -41,7 +43,7 @@ FAMILIES = {
     "gemma2": Gemma2Config(**SIZES, head_dim=32, sliding_window=5, query_pre_attn_scalar=24, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
     "gemma3": Gemma3TextConfig(**dict(SIZES, num_hidden_layers=4), head_dim=32, sliding_window=9, query_pre_attn_scalar=24, _sliding_window_pattern=2,
                                layer_types=["sliding_attention", "full_attention"] * 2),
-    "gpt2": GPT2Config(vocab_size=101, n_positions=256, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2),
+    "gpt2": GPT2Config(vocab_size=1024, n_positions=256, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2),
 }
 
 
@@ -77,8 +79,8 @@ def load(folder):
 def sequences():
     """Two that share a beginning, a long one and a short one."""
     r = np.random.default_rng(7)
-    a = r.integers(3, 101, 40).tolist()
-    return [a, a[:25] + r.integers(3, 101, 30).tolist(), r.integers(3, 101, 150).tolist(), [5, 6]]
+    a = r.integers(3, 1024, 40).tolist()
+    return [a, a[:25] + r.integers(3, 1024, 30).tolist(), r.integers(3, 1024, 150).tolist(), [5, 6]]
 
 
 def lines(seqs):
@@ -111,7 +113,7 @@ def compare_gradients(what, folder, model, seqs):
         logprobs = torch.log_softmax(model(ids).logits[0, :-1].double(), -1)
         part = -logprobs.gather(1, ids[0, 1:, None]).sum() / n
         part.backward()
-        loss += float(part)
+        loss += part.item()
     theirs = {k.removeprefix("base_model.model.").replace(".default.weight", ""): p.grad for k, p in model.named_parameters() if p.grad is not None}
     worst, at, seen = 0.0, "", 0
     for name, size in head["parameters"]:
@@ -126,10 +128,17 @@ def compare_gradients(what, folder, model, seqs):
     report(what, ok, f"loss {loss:.6f}, off by {abs(loss - head['loss']):.1e}; {seen} gradients, largest relative difference {worst:.1e} ({at})" + (f"; missing {sorted(theirs)[:3]}" if theirs else ""))
 
 
-def adapters(name, model, folder, work, seqs):
-    gpt2 = name == "gpt2"
-    lora = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear" if gpt2 else ["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM", fan_in_fan_out=gpt2)
-    tuned = get_peft_model(load(folder), lora).eval()
+LORA = dict(r=4, lora_alpha=8, task_type="CAUSAL_LM")
+PATTERNS = dict(target_modules=r".*\.(q|v|down|gate)_proj", rank_pattern={"v_proj": 7, r"layers\.1\.mlp\.down_proj": 2}, alpha_pattern={"self_attn.q_proj": 20})
+ADAPTERS = {  # what a family's adapter looks like; others adapt three kinds of modules
+    "gpt2": LoraConfig(**LORA, target_modules="all-linear", fan_in_fan_out=True),
+    "llama": LoraConfig(**LORA, **PATTERNS),
+    "mistral": LoraConfig(**LORA, target_modules=["q_proj", "o_proj"], use_rslora=True),
+}
+
+
+def adapters(name, folder, work, seqs):
+    tuned = get_peft_model(load(folder), ADAPTERS.get(name, LoraConfig(**LORA, target_modules=["q_proj", "v_proj", "down_proj"]))).eval()
     with torch.no_grad():
         for k, p in tuned.named_parameters():
             if "lora_" in k:
@@ -145,16 +154,24 @@ def adapters(name, model, folder, work, seqs):
     compare_gradients(f"{name}: gradients of its factors", adapter, tuned, seqs)
     run([spar, "model", "merge", "--out", merged, adapter])
     compare_logits(f"{name}: merged, in transformers", last_logits(load(merged), seqs), want)
+    records = "".join(json.dumps(dict(type="sft", prompt=f"What is {i}?", completion=f" {i} is a number.")) + "\n" for i in range(4)).encode()
+    run([spar, "update", "--loss-type", "sft", "--lora", "dropout=0,r=3", "--learning-rate", "0.01", "--max-steps", "3", "-q", "--model", adapter if name in ADAPTERS else folder, "--out", trained], records)
+    theirs = PeftModel.from_pretrained(load(folder), trained).eval()
+    compare_logits(f"{name}: an adapter that spar trained, in peft", engine_logits(trained, seqs), last_logits(theirs, seqs))
+    change = float((last_logits(theirs, seqs) - want).abs().max())
+    report(f"{name}: it does something", change > 1e-2, f"largest change {change:.2f}")
 
 
 def family(name, config, work):
     folder, seqs = os.path.join(work, "model"), sequences()
     model = random_model(config, 1)
     model.save_pretrained(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(os.path.join(TINY, file), folder)
     model = load(folder)
     compare_logits(f"{name}: logits", engine_logits(folder, seqs), last_logits(model, seqs))
     compare_gradients(f"{name}: loss and gradients", folder, model, seqs)
-    adapters(name, model, folder, work, seqs)
+    adapters(name, folder, work, seqs)
 
 
 for name, config in FAMILIES.items():

@@ -202,7 +202,7 @@ static void lora_options(void)
 	struct spar_lora_config l;
 	struct spar_err err = {0};
 	CHECK(spar_lora_parse(&l, "r=8,alpha=16,dropout=0,targets=q_proj+down_proj", &err) == 0);
-	CHECK(l.r == 8 && l.alpha == 16 && l.dropout == 0 && l.n_targets == 2 && spar_lora_scale(&l) == 2);
+	CHECK(l.r == 8 && l.alpha == 16 && l.dropout == 0 && l.n_targets == 2 && spar_lora_scale(&l, NULL) == 2);
 	CHECK(hits(&l, "model.layers.7.self_attn.q_proj.weight", SPAR_PARAM_LINEAR));
 	CHECK(!hits(&l, "model.layers.7.self_attn.q_proj.bias", SPAR_PARAM_BIAS));
 	CHECK(!hits(&l, "model.layers.7.self_attn.k_proj.weight", SPAR_PARAM_LINEAR));
@@ -212,7 +212,7 @@ static void lora_options(void)
 	      l.n_targets == 4);
 	spar_lora_release(&l);
 	CHECK(spar_lora_parse(&l, "r=16,alpha=8,rslora=true,targets=all-linear", &err) == 0 &&
-	      spar_lora_scale(&l) == 2);
+	      spar_lora_scale(&l, NULL) == 2);
 	CHECK(hits(&l, "model.layers.0.mlp.up_proj.weight", SPAR_PARAM_LINEAR));
 	CHECK(!hits(&l, "model.layers.0.mlp.up_proj.bias", SPAR_PARAM_BIAS));
 	CHECK(!hits(&l, "lm_head.weight", SPAR_PARAM_HEAD));
@@ -226,16 +226,17 @@ static void lora_options(void)
 	}
 }
 
-/* An adapter of ones, r 4, on down_proj (2, 1) of the base "a"; B A is 4 everywhere, or 4 * b. */
+/* An adapter of ones on down_proj (2, 1) of the base "a", with the rank that `l` says; B A is the rank everywhere, times
+ * b_value. */
 static void put_adapter(const struct spar_lora_config *l, float b_value)
 {
-	const char *names[] = {"model.layers.0.mlp.down_proj"};
-	float a[4] = {1, 1, 1, 1}, b[8];
-	for (size_t i = 0; i < 8; i++)
+	const struct spar_param down = {.name = "model.layers.0.mlp.down_proj.weight", .rows = 2, .cols = 1},
+				*p = &down;
+	float a[8] = {1, 1, 1, 1, 1, 1, 1, 1}, b[16];
+	for (size_t i = 0; i < 16; i++)
 		b[i] = b_value;
 	CHECK(spar_dir_make(at("lora"), NULL) == 0);
-	CHECK(spar_lora_write(at("lora"), "../a", l, names, (size_t[]){1}, (size_t[]){2}, (float *[]){a},
-			      (float *[]){b}, 1, NULL) == 0);
+	CHECK(spar_lora_write(at("lora"), "../a", l, &p, (float *[]){a}, (float *[]){b}, 1, NULL) == 0);
 }
 
 /* down_proj's first element with and without the adapter. */
@@ -269,6 +270,18 @@ static void adapters(void)
 	put_adapter(&l, 1);
 	check_merged(17, 1);
 	l.use_rslora = false;
+	/* rules for single modules: alpha 6 and r 2 on A (2, 1) of ones: scale 3, merged 1 + 3 * 2 */
+	struct spar_lora_rule rank = {"down_proj", 2}, alpha = {"mlp\\.d.*", 6};
+	l.ranks = &rank;
+	l.alphas = &alpha;
+	l.n_ranks = l.n_alphas = 1;
+	put_adapter(&l, 1);
+	check_merged(7, 1);
+	rank.pattern = alpha.pattern = "own_proj"; /* no end of the name behind a dot */
+	put_adapter(&l, 1);
+	check_merged(9, 1);
+	l.n_ranks = l.n_alphas = 0;
+	l.ranks = l.alphas = NULL;
 	l.alpha = 0;
 	put_adapter(&l, 1);
 	check_merged(1, 1);
@@ -293,19 +306,32 @@ static void adapters(void)
 	     ".use_dora: not supported"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"bias\":\"all\"}",
 	     ".bias: 'all' is not supported"},
-	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"fan_in_fan_out\":true}",
-	     ".fan_in_fan_out: not"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"fan_in_fan_out\":true,"
+	     "\"base_model_name_or_path\":\"../a\"}",
+	     ".fan_in_fan_out: true, but 'model.layers.0.mlp.down_proj.weight' is stored (out, in)"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"modules_to_save\":[\"lm_head\"]}",
 	     ".modules_to_save: not"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"layer_replication\":[[0,1]]}",
 	     ".layer_replication: not"},
-	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"alpha_pattern\":{\"x\":1}}",
-	     ".alpha_pattern: not"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"alpha_pattern\":{\"x\":-1}}",
+	     ".alpha_pattern: 'x' is not given a number in [0, 1e+09]"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"rank_pattern\":{\"x\":1.5}}",
+	     ".rank_pattern: 'x': 1.5 is no whole number"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"rank_pattern\":{\"(\":1}}",
+	     ".rank_pattern: '(' is no regular expression that is understood"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"base_model_name_or_path\":\"../a\","
+	     "\"rank_pattern\":{\"down_proj\":4,\"down.*\":4}}",
+	     ".rank_pattern: both '"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":\".*down_proj\",\"base_model_name_or_path\":\"../a\"}",
+	     "ok"},
+	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":\"down_proj\",\"base_model_name_or_path\":\"../a\"}",
+	     "2 tensors, but .target_modules makes 0: 'base_model.model.model.layers.0.mlp.down_proj.lora_A.weight' "
+	     "finds no "
+	     "module"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"a_later_variant\":{\"x\":1}}",
 	     ".a_later_variant: not"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"],\"init_lora_weights\":\"pissa\"}",
 	     ".init_lora_weights: 'pissa'"},
-	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":\".*proj\"}", ".target_modules: a pattern"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"down_proj\"]}", ".base_model_name_or_path: no folder ''"},
 	    {"{\"r\":4,\"lora_alpha\":8,\"target_modules\":[\"up_proj\"],\"base_model_name_or_path\":\"../a\"}",
 	     "lora_A or lora_B: no tensor 'model.layers.0.mlp.up_proj.weight'"},
@@ -320,6 +346,8 @@ static void adapters(void)
 		CHECK(!strncmp(result, rows[i].result, strlen(rows[i].result)));
 		if (strncmp(result, rows[i].result, strlen(rows[i].result)) != 0)
 			printf("row %zu: %s\n", i, result);
+		if (!strcmp(result, "ok"))
+			spar_model_close(&m);
 	}
 }
 
