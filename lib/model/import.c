@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "model/config.h"
+#include "model/gguf_names.h"
 #include "model/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,21 +156,6 @@ static int generation_config_json(struct spar_str *s, const struct spar_gguf *g,
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}"
 
-/* How text is cut before merging, by the name that the file gives to the rule; NULL: not known. */
-static const char *pre_tokenizer(struct spar_gguf_text name)
-{
-	static const char *const rules[][2] = {
-	    {"gpt-2", BYTE_LEVEL},
-	    {"smollm",
-	     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL
-	     "]}"},
-	};
-	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-		if (text_is(name, rules[i][0]))
-			return rules[i][1];
-	return NULL;
-}
-
 static int check_tokenizer(const struct spar_gguf *g, struct spar_err *err)
 {
 	struct spar_gguf_text model, pre;
@@ -183,7 +169,7 @@ static int check_tokenizer(const struct spar_gguf *g, struct spar_err *err)
 	if (!text_is(model, "gpt2"))
 		return spar_fail(err, SPAR_INPUT, "tokenizer.ggml.model: '%.*s' is not supported (only 'gpt2' is)",
 				 (int)(model.len < 40 ? model.len : 40), model.data);
-	if (!pre_tokenizer(pre))
+	if (!spar_gguf_pre_tokenizer(pre))
 		return spar_fail(err, SPAR_INPUT, "tokenizer.ggml.pre: '%.*s' is not known",
 				 (int)(pre.len < 40 ? pre.len : 40), pre.data);
 	if (add_bos)
@@ -196,7 +182,6 @@ struct vocab {
 	int32_t *types;
 	size_t n, n_merges;
 };
-enum { TYPE_CONTROL = 3, TYPE_USER = 4 }; /* of tokenizer.ggml.token_type */
 
 static int read_vocab(struct vocab *v, const struct spar_gguf *g, struct spar_err *err)
 {
@@ -215,13 +200,13 @@ static void add_added_tokens(struct spar_str *s, const struct vocab *v)
 {
 	const char *sep = "";
 	for (size_t i = 0; i < v->n; i++) {
-		if (v->types[i] != TYPE_CONTROL && v->types[i] != TYPE_USER)
+		if (v->types[i] != SPAR_GGUF_TOKEN_CONTROL && v->types[i] != SPAR_GGUF_TOKEN_USER)
 			continue;
 		spar_str_addf(s, "%s{\"id\":%zu,\"content\":", sep, i);
 		add_text(s, v->tokens[i]);
 		spar_str_addf(
 		    s, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":%s}",
-		    v->types[i] == TYPE_CONTROL ? "true" : "false");
+		    v->types[i] == SPAR_GGUF_TOKEN_CONTROL ? "true" : "false");
 		sep = ",\n";
 	}
 }
@@ -237,10 +222,14 @@ static void tokenizer_json(struct spar_str *s, const struct vocab *v, const char
 	    "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
 	    "\"vocab\":{",
 	    pre, BYTE_LEVEL);
+	const char *sep = "\n";
 	for (size_t i = 0; i < v->n; i++) {
-		spar_str_adds(s, i ? ",\n" : "\n");
+		if (v->types[i] == SPAR_GGUF_TOKEN_UNUSED)
+			continue;
+		spar_str_adds(s, sep);
 		add_text(s, v->tokens[i]);
 		spar_str_addf(s, ":%zu", i);
+		sep = ",\n";
 	}
 	spar_str_adds(s, "},\n\"merges\":[");
 	for (size_t i = 0; i < v->n_merges; i++) {
@@ -292,7 +281,7 @@ static int write_tokenizer(const struct spar_gguf *g, const char *dir, struct sp
 	int rc = check_tokenizer(g, err);
 	if (rc == 0 && (rc = spar_gguf_str(g, "tokenizer.ggml.pre", &pre, err)) == 0 &&
 	    (rc = read_vocab(&v, g, err)) == 0) {
-		tokenizer_json(&s, &v, pre_tokenizer(pre));
+		tokenizer_json(&s, &v, spar_gguf_pre_tokenizer(pre));
 		rc = write_json(dir, "tokenizer.json", &s, err);
 	}
 	spar_str_clear(&s);
@@ -307,48 +296,6 @@ static int write_tokenizer(const struct spar_gguf *g, const char *dir, struct sp
 
 /* ---- weights ---- */
 
-/* GGUF's name of a parameter, from the table by what follows "model.layers.N.". */
-static void gguf_name(const struct spar_param *p, char *out, size_t size)
-{
-	static const char *const names[][2] = {
-	    {"model.embed_tokens.weight", "token_embd.weight"},
-	    {"model.norm.weight", "output_norm.weight"},
-	    {"lm_head.weight", "output.weight"},
-	    {"self_attn.q_proj.weight", "attn_q.weight"},
-	    {"self_attn.k_proj.weight", "attn_k.weight"},
-	    {"self_attn.v_proj.weight", "attn_v.weight"},
-	    {"self_attn.o_proj.weight", "attn_output.weight"},
-	    {"mlp.gate_proj.weight", "ffn_gate.weight"},
-	    {"mlp.up_proj.weight", "ffn_up.weight"},
-	    {"mlp.down_proj.weight", "ffn_down.weight"},
-	    {"input_layernorm.weight", "attn_norm.weight"},
-	    {"post_attention_layernorm.weight", "ffn_norm.weight"},
-	};
-	char prefix[32] = "";
-	if (p->layer >= 0)
-		snprintf(prefix, sizeof prefix, "model.layers.%d.", p->layer);
-	const char *rest = p->name + strlen(prefix);
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(rest, names[i][0])) {
-			if (p->layer >= 0)
-				snprintf(out, size, "blk.%d.%s", p->layer, names[i][1]);
-			else
-				snprintf(out, size, "%s", names[i][1]);
-		}
-}
-
-/* GGUF's rows of q and k stand in pairs (i, i + half) next to each other, for rotary positions that turn neighbours; ours
- * turn halves: row 2i + part of a head goes to part * half + i. */
-static void unpair_rows(const float *from, float *to, size_t n_heads, size_t head_dim, size_t cols)
-{
-	size_t half = head_dim / 2;
-	for (size_t h = 0; h < n_heads; h++)
-		for (size_t i = 0; i < half; i++)
-			for (size_t part = 0; part < 2; part++)
-				memcpy(to + (h * head_dim + part * half + i) * cols,
-				       from + (h * head_dim + 2 * i + part) * cols, cols * sizeof *to);
-}
-
 struct source {
 	const struct spar_gguf *gguf;
 	const struct spar_config *config;
@@ -359,18 +306,18 @@ static int make_param(const void *from, const struct spar_param *p, float *out, 
 	const struct source *source = from;
 	const struct spar_config *c = source->config;
 	char name[96] = "";
-	gguf_name(p, name, sizeof name);
+	spar_gguf_param_name(p, name, sizeof name);
 	const struct spar_gguf_tensor *t = spar_gguf_find(source->gguf, name);
 	if (!t || t->rows != p->rows || t->cols != p->cols)
 		return spar_fail(err, SPAR_INPUT, "tensor '%s': %s", name,
 				 t ? "shape is not what the metadata say" : "not there");
-	bool is_q = strstr(p->name, ".q_proj.") != NULL, is_k = strstr(p->name, ".k_proj.") != NULL;
+	bool is_q = p->part == SPAR_PART_Q, is_k = p->part == SPAR_PART_K;
 	if (!is_q && !is_k)
 		return spar_gguf_f32(t, out, err);
 	float *paired = malloc(t->n_elements * sizeof *paired);
 	int rc = paired ? spar_gguf_f32(t, paired, err) : spar_fail(err, SPAR_FAIL, "no memory for tensor '%s'", name);
 	if (rc == 0)
-		unpair_rows(paired, out, is_q ? c->n_heads : c->n_kv_heads, c->head_dim, p->cols);
+		spar_gguf_unpair_rows(paired, out, is_q ? c->n_heads : c->n_kv_heads, c->head_dim, p->cols);
 	free(paired);
 	return rc;
 }
