@@ -15,11 +15,11 @@ $(B)/parity/%: $(B)/obj/tests/parity/%.o $(B)/libspar.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/parity/gradients: $(B)/obj/tests/parity/gradients.o $(B)/libspartorch.a $(B)/libspar.a
+$(B)/parity/graph: $(B)/obj/tests/parity/graph.o $(B)/libspartorch.a $(B)/libspar.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
 
-parity: all $(B)/parity/logits $(B)/parity/gradients $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
+parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
 	$(VENV)/bin/python tests/parity/families.py $(B)
 	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)

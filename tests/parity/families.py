@@ -103,7 +103,7 @@ def compare_logits(what, ours, theirs, bound=1e-4):
 
 
 def compare_gradients(what, folder, model, seqs):
-    head, raw = run([os.path.join(build, "parity", "gradients"), folder], lines(seqs)).split(b"\n", 1)
+    head, raw = run([os.path.join(build, "parity", "graph"), folder, "gradients"], lines(seqs)).split(b"\n", 1)
     head, values = json.loads(head), np.frombuffer(raw, dtype="<f4")
     model.zero_grad()
     n = sum(len(s) - 1 for s in seqs)

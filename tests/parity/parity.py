@@ -72,14 +72,32 @@ ours_text = [json.loads(x) for x in run([spar, "text", "render", "--model", mode
 theirs_text = [tokenizer.apply_chat_template(c, tokenize=False, add_generation_prompt=True) for c in chats]
 report("rendered chats", ours_text == theirs_text, f"{sum(a == b for a, b in zip(ours_text, theirs_text))} of {len(chats)} equal")
 
-model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
 prompts = [tokenizer(t, add_special_tokens=False)["input_ids"][:48] for t in theirs_text + texts[:17]]
-prompts = [p for p in prompts if p]
-raw = run([os.path.join(build, "parity", "logits"), model_dir, "float32"], "".join(json.dumps(p) + "\n" for p in prompts).encode())
-ours_logits = np.frombuffer(raw, dtype="<f4").reshape(len(prompts), -1)
-worst = 0.0
-with torch.no_grad():
-    for p, row in zip(prompts, ours_logits):
-        worst = max(worst, float((model(torch.tensor([p])).logits[0, -1] - torch.tensor(row.copy())).abs().max()))
-report(f"logits after {len(prompts)} prompts, float32", worst < 1e-4, f"largest difference {worst:.2e}")
+prompts = [p for p in prompts if len(p) > 1] + [tokenizer("".join(texts[17:47]), add_special_tokens=False)["input_ids"][:300]]
+lines = "".join(json.dumps(p) + "\n" for p in prompts).encode()
+engine = np.frombuffer(run([os.path.join(build, "parity", "logits"), model_dir, "float32"], lines), dtype="<f4").reshape(len(prompts), -1)
+graph = np.frombuffer(run([os.path.join(build, "parity", "graph"), model_dir, "logprobs"], lines), dtype="<f4")
+
+
+def reference(model):
+    """Logits after each prompt, log-probabilities of all its tokens but the first."""
+    logits, logprobs = [], []
+    with torch.no_grad():
+        for p in prompts:
+            rows = model(torch.tensor([p])).logits[0]
+            logits.append(rows[-1].numpy())
+            logprobs.append(rows[:-1].log_softmax(-1).gather(1, torch.tensor(p[1:])[:, None])[:, 0].numpy())
+    return np.stack(logits), np.concatenate(logprobs)
+
+
+def distance(a, b):
+    return float(np.abs(a - b).max())
+
+
+# transformers rounds too: float64 tells who is off.
+model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+single, exact = reference(model), reference(model.double())
+for what, ours, i in (f"engine: logits after {len(prompts)} prompts", engine, 0), (f"graph: log-probabilities of {len(graph)} tokens", graph, 1):
+    report(f"{what}, from transformers in float32", distance(ours, single[i]) < 1e-4, f"at most {distance(ours, single[i]):.1e}")
+    report(f"{what}, from float64", distance(ours, exact[i]) < 1e-4, f"at most {distance(ours, exact[i]):.1e} (transformers in float32: {distance(single[i], exact[i]):.1e})")
 sys.exit(failed > 0)
