@@ -83,8 +83,8 @@ struct spar_osint_episode {
 	struct spar_osint_verdict verdict; /* generator */
 };
 
-/*! Begin an episode in place of the present one; a zeroed struct has none. < 0: an option is wrong (SPAR_INPUT, the field is
- *  named), and the episode is as it was. */
+/*! Begin an episode in place of the present one; a zeroed struct has none. < 0: an option is wrong (SPAR_INPUT, the field
+ *  is named), and the episode is as it was; or there is no such task (SPAR_FAIL). */
 int spar_osint_episode_reset(struct spar_osint_episode *e, const struct spar_osint_game *game,
 			     const struct spar_proto_reset *how, struct spar_err *err);
 
@@ -96,8 +96,8 @@ void spar_osint_episode_release(struct spar_osint_episode *e);
 
 /*! Knows the task: with the context hidden it first looks for what it needs. */
 void spar_osint_oracle(const struct spar_osint_episode *e, struct spar_str *out);
-/*! Knows only what a model is shown: follows the question through the edges it can see, and searches for more. As a generator it
- *  proposes a path without side branches. */
+/*! Knows only what a model is shown: follows the question through the edges it can see, and searches for more. As a
+ *  generator it proposes a path without side branches. */
 void spar_osint_solver(const struct spar_osint_episode *e, struct spar_str *out);
 
 /* ---- how it is shown ---- */
@@ -108,8 +108,8 @@ void spar_osint_action_schema(struct spar_str *out);
 /*! Append the chat that asks for the next action. */
 void spar_osint_episode_prompt(const struct spar_osint_episode *e, struct spar_str *out);
 
-/*! Append the members of a protocol reply: observation, messages, reward, done, info. Hidden truth is shown only with `oracle`,
- *  and only after the end. */
+/*! Append the members of a protocol reply: observation, messages, reward, done, info. Hidden truth is shown only with
+ *  `oracle`, and only after the end. */
 void spar_osint_episode_view(const struct spar_osint_episode *e, bool oracle, struct spar_str *out);
 
 extern const char *const spar_osint_verbs[]; /* "CALL_TOOL", ... */

@@ -1,6 +1,6 @@
 /* metaqa.h - the MetaQA data set (Zhang, Dai, Kozareva, Smola, Song 2018) as graph and questions: kb.txt with lines
- * "subject|relation|object", and 1-hop, 2-hop and 3-hop/VARIANT/qa_SPLIT.txt with lines "question [topic]<TAB>answer|answer".
- * Nothing is bundled. */
+ * "subject|relation|object", and 1-hop, 2-hop and 3-hop/VARIANT/qa_SPLIT.txt with lines
+ * "question [topic]<TAB>answer|answer". Nothing is bundled. */
 #ifndef SPAR_ENV_OSINT_METAQA_H
 #define SPAR_ENV_OSINT_METAQA_H
 
@@ -20,8 +20,8 @@ struct spar_osint_metaqa {
 	size_t n_skipped;                /* questions whose topic or first answer is not in the graph */
 };
 
-/*! Read DIR/kb.txt and the questions of a split (validation is the file "dev"); `variant` is vanilla or ntm. Not all hops need be
- *  there. SPAR_INPUT names file and line, SPAR_FAIL the file that could not be read. Release it in any case. */
+/*! Read DIR/kb.txt and the questions of a split (validation is the file "dev"); `variant` is vanilla or ntm. Not all hops
+ *  need be there. SPAR_INPUT names file and line, SPAR_FAIL the file that could not be read. Release it in any case. */
 int spar_osint_metaqa_open(struct spar_osint_metaqa *m, const char *dir, const char *variant,
 			   enum spar_osint_split split, struct spar_err *err);
 void spar_osint_metaqa_release(struct spar_osint_metaqa *m);

@@ -1,5 +1,5 @@
-/* pay.c - see pay.h. The sound profile pays for the end alone and takes for what is refused or repeated; the reference profile
- * pays as the original did (see reference.h). */
+/* pay.c - see pay.h. The sound profile pays for the end alone and takes for what is refused or repeated; the reference
+ * profile pays as the original did (see reference.h). */
 #include "env/osint/pay.h"
 #include "env/osint/reference.h"
 #include <math.h>

@@ -31,23 +31,23 @@ static bool unvisited(const struct spar_osint_graph *g, const int32_t *path, int
 	return true;
 }
 
-/* Go on from path[0] to `hops` edges through nodes not seen before, at random, or along the relations of the path `like`
- * where they lead on (NULL: none): false when stuck. */
-static bool walk(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt, int hops,
+/* Go on from the first `n` edges of a path to `hops` edges through nodes not seen before, at random, or along the
+ * relations of the path `like` where they lead on (NULL: none): false when stuck. */
+static bool walk(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt, int n, int hops,
 		 const int32_t *like, int32_t *path)
 {
-	for (int hop = 1; unvisited(g, path, hop, edge_at(g, path[hop - 1])->dst); hop++) {
+	for (int hop = n; unvisited(g, path, hop, edge_at(g, path[hop - 1])->dst); hop++) {
 		if (hop == hops)
 			return true;
-		int32_t at = edge_at(g, path[hop - 1])->dst, n = 0;
-		const int32_t *next = like ? spar_osint_out(g, at, edge_at(g, like[hop])->rel, &n) : NULL;
-		if (!n) {
+		int32_t at = edge_at(g, path[hop - 1])->dst, n_next = 0;
+		const int32_t *next = like ? spar_osint_out(g, at, edge_at(g, like[hop])->rel, &n_next) : NULL;
+		if (!n_next) {
 			next = g->out + g->out_at[at];
-			n = g->out_at[at + 1] - g->out_at[at];
+			n_next = g->out_at[at + 1] - g->out_at[at];
 		}
-		if (!n)
+		if (!n_next)
 			return false;
-		path[hop] = next[spar_osint_below(rng, NEXT + (uint32_t)hop, attempt, n)];
+		path[hop] = next[spar_osint_below(rng, NEXT + (uint32_t)hop, attempt, n_next)];
 	}
 	return false;
 }
@@ -97,19 +97,48 @@ static bool put_path(struct context *c, const int32_t *path, int hops)
 	return true;
 }
 
-/* A wrong path. Odd attempts begin with the relation of the right one and follow it as far as they can. */
+/* The first edge at or after a random one of `list` (n edges; NULL: the graph's) whose relation is `rel`, or is not, and
+ * that is not `but`: -1 if there is none. */
+static int32_t pick(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt, const int32_t *list,
+		    int32_t n, int32_t rel, bool same, int32_t but)
+{
+	int32_t from = spar_osint_below(rng, FIRST, attempt, n);
+	for (int32_t i = 0; i < n; i++) {
+		int32_t edge = list ? list[(from + i) % n] : (from + i) % n;
+		if ((edge_at(g, edge)->rel == rel) == same && edge != but)
+			return edge;
+	}
+	return -1;
+}
+
+/* A wrong path of `hops` edges. Even attempts leave the right one at some node by another relation, so that relations must
+ * be read; odd ones begin elsewhere with the right one's first relation and follow it as far as they can. When these are
+ * used up, any path will do. */
 static bool decoy(const struct spar_osint_graph *g, const struct spar_rng *rng, uint32_t attempt,
 		  const int32_t *support, int hops, int32_t *path)
 {
-	bool alike = attempt % 2;
-	path[0] = spar_osint_below(rng, FIRST, attempt, g->n_edges);
-	for (int32_t tries = 0; alike && tries < g->n_edges; tries++) {
-		if (edge_at(g, path[0])->rel == edge_at(g, support[0])->rel && path[0] != support[0])
-			break;
-		path[0] = (path[0] + 1) % g->n_edges;
-	}
-	return walk(g, rng, attempt, hops, alike ? support : NULL, path) &&
-	       memcmp(path, support, (size_t)hops * sizeof *path) != 0;
+	bool branch = attempt % 2 == 0 && attempt < DECOY_ATTEMPTS / 2;
+	int kept = branch ? spar_osint_below(rng, SHAPE, attempt, hops) : 0; /* edges in common */
+	const struct spar_osint_edge *left = edge_at(g, support[kept]);
+	const int32_t *leaving = branch ? g->out + g->out_at[left->src] : NULL;
+	int32_t n = branch ? g->out_at[left->src + 1] - g->out_at[left->src] : g->n_edges;
+	memcpy(path, support, (size_t)kept * sizeof *path);
+	path[kept] = attempt % 2 || branch ? pick(g, rng, attempt, leaving, n, left->rel, !branch, support[kept])
+					   : pick(g, rng, attempt, NULL, n, -1, false, support[0]);
+	return path[kept] >= 0 && walk(g, rng, attempt, kept + 1, hops, attempt % 2 ? support : NULL, path);
+}
+
+/* A single edge, in turn any, one from a node that is there, and one of the relation that is asked for last. */
+static int32_t filler(const struct context *c, const struct spar_rng *rng, uint32_t attempt, int32_t last)
+{
+	const struct spar_osint_graph *g = c->g;
+	int32_t rel = edge_at(g, last)->rel;
+	if (attempt % 3 == 2)
+		return pick(g, rng, attempt, NULL, g->n_edges, rel, true, last);
+	int32_t at = edge_at(g, c->edges[spar_osint_below(rng, SHAPE, attempt, c->n)])->src;
+	const int32_t *leaving = attempt % 3 ? g->out + g->out_at[at] : NULL;
+	return pick(g, rng, attempt, leaving, leaving ? g->out_at[at + 1] - g->out_at[at] : g->n_edges, -1, false,
+		    last);
 }
 
 int spar_osint_context(const struct spar_osint_graph *g, uint64_t seed, const int32_t *support, int n_support,
@@ -127,15 +156,10 @@ int spar_osint_context(const struct spar_osint_graph *g, uint64_t seed, const in
 		if (decoy(g, &rng, i, support, n_support, path) && put_path(&c, path, n_support))
 			*n_decoys += c.n > before;
 	}
-	/* Short paths leave room: single edges fill half of it, every other one from a node that is there. */
-	for (uint32_t i = 0; i < DECOY_ATTEMPTS && c.n < c.max / 2; i++) {
-		int32_t edge = spar_osint_below(&rng, SHAPE, i, g->n_edges);
-		if (i % 2) {
-			int32_t at = edge_at(g, out[spar_osint_below(&rng, FIRST, i, c.n)])->src;
-			int32_t n = g->out_at[at + 1] - g->out_at[at];
-			edge = g->out[g->out_at[at] + spar_osint_below(&rng, NEXT, i, n)];
-		}
-		put_path(&c, &edge, 1);
+	for (uint32_t i = 0; i < DECOY_ATTEMPTS && c.n < c.max * 3 / 4; i++) {
+		int32_t edge = filler(&c, &rng, DECOY_ATTEMPTS + i, support[n_support - 1]);
+		if (edge >= 0)
+			put_path(&c, &edge, 1);
 	}
 	for (int i = c.n - 1; i > 0; i--) {
 		int at = spar_osint_below(&order, 0, (uint32_t)i, i + 1);
@@ -197,7 +221,7 @@ static bool find_path(struct spar_osint_task *t, const struct spar_osint_graph *
 		return find_edge(t, g, rng);
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
 		t->support[0] = spar_osint_below(rng, FIRST, i, g->n_edges);
-		if (!walk(g, rng, i, hops, NULL, t->support))
+		if (!walk(g, rng, i, 1, hops, NULL, t->support))
 			continue;
 		sign(g, t->support, hops, &t->signature);
 		if (accept(t, g, hops, family))

@@ -22,8 +22,8 @@ struct spar_osint_taskset {
 	struct spar_osint_episode *episode;
 };
 
-/*! The next record, in place of what `line` held. 1: there it is; 0: there are no more; < 0: SPAR_FAIL, the graph has not so many
- *  different questions. */
+/*! The next record, in place of what `line` held. 1: there it is; 0: there are no more; < 0: SPAR_FAIL, the graph has not
+ *  so many different questions. */
 int spar_osint_taskset_next(struct spar_osint_taskset *s, struct spar_str *line, struct spar_err *err);
 void spar_osint_taskset_release(struct spar_osint_taskset *s);
 

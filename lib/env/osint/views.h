@@ -1,5 +1,5 @@
-/* views.h - what the platforms show of a graph: posts, threads and profiles, among chatter that means nothing. Made from the
- * graph and a stream of its own, so that other views of the same graph hold the same facts. */
+/* views.h - what the platforms show of a graph: posts, threads and profiles, among chatter that means nothing. Made from
+ * the graph and a stream of its own, so that other views of the same graph hold the same facts. */
 #ifndef SPAR_ENV_OSINT_VIEWS_H
 #define SPAR_ENV_OSINT_VIEWS_H
 
