@@ -1,5 +1,6 @@
 # spar update: what is trained, what the loss is divided by, what a killed run leaves behind.
 load common
+load training
 
 setup_file() {
 	spar model init --config="$BATS_TEST_DIRNAME/../pipelines/models/tiny" --seed=1 --out="$BATS_FILE_TMPDIR/model"
@@ -11,38 +12,6 @@ setup() {
 	MODEL=$BATS_FILE_TMPDIR/model
 	SFT=$BATS_FILE_TMPDIR/sft.jsonl
 	ROLLOUTS=$BATS_FILE_TMPDIR/rollouts.jsonl
-}
-
-sft_records() {
-	jq -nc 'range(10) | {type: "sft", messages: [{role: "user", content: "repeat \(.) \(. * 7)"}],
-		completion: "\(.) \(. * 7)"}'
-}
-
-# Two groups of three two-turn episodes and their batch record; every length differs. $1: number of the batch.
-rollouts() {
-	jq -nc --argjson batch "$1" '
-		def ids($n; $salt): [range($n) | (. * 37 + $salt * 101 + $batch * 11) % 900 + 20];
-		(range(2) as $g | range(3) as $s | ids(5; $g) as $prompt | ids(2 + $s; 7 + $s) as $first |
-		{type: "rollout", group: "b\($batch)g\($g)", sample: $s, group_size: 3, task: {id: "b\($batch)g\($g)"},
-		 policy: {path: "p", version: $batch, hash: "0"}, sampling: {temperature: 1},
-		 turns: [{prompt_ids: $prompt, completion_ids: $first, logprobs: [$first[] | -6.9],
-		          completion: "", finish_reason: "stop"},
-		         {prompt_ids: ($prompt + $first + ids(3; 20)), completion_ids: ids(1 + $g; 30 + $s),
-		          logprobs: [range(1 + $g) | -6.9], completion: "", finish_reason: "stop"}],
-		 env: null, reward: ($s / 2), advantage: ($s - 1)}),
-		{type: "batch", step: $batch, groups: 2, rollouts: 6}'
-}
-
-# Metrics without what no two runs share.
-timeless() { jq -c 'del(.step_time)' "$1"; }
-
-# near FILE FILE JQ...: the values agree within 1e-6, relative.
-near() {
-	for key in "${@:3}"; do
-		jq -e -n --slurpfile a "$1" --slurpfile b "$2" "
-			[\$a[] | ($key)] as \$x | [\$b[] | ($key)] as \$y | (\$x | length) == (\$y | length) and (\$x | length) > 0 and
-			all([\$x, \$y] | transpose[]; (.[0] - .[1] | fabs) <= 1e-6 * (1 + (.[0] | fabs)))"
-	done
 }
 
 @test "sft: trains completions and the end token, the loss falls, the model is whole" {
@@ -123,43 +92,6 @@ near() {
 		grep -vxE "$(jq -r '.patternProperties | keys[0] | gsub("[\\^\\$]"; "")' "$BATS_TEST_DIRNAME/../schemas/metric.schema.json")" | wc -l | grep -x 0
 	run -3 --separate-stderr spar update --model="$MODEL" --dry-run < <(jq -c '.rewards = {"a": "1"}' "$ROLLOUTS")
 	[[ $stderr == "update: <stdin>:1: .rewards.a: expected number, got string" ]]
-}
-
-@test "the step does not depend on how it is cut up (B24)" {
-	common=(--model="$MODEL" --loss-type=sft --no-shuffle-dataset --num-train-epochs=2 --learning-rate=1e-3 -q)
-	spar update "${common[@]}" --per-device-train-batch-size=4 --out="$SCRATCH/a" <"$SFT" >"$SCRATCH/ma"
-	spar update "${common[@]}" --per-device-train-batch-size=1 --gradient-accumulation-steps=4 --out="$SCRATCH/b" <"$SFT" >"$SCRATCH/mb"
-	spar update "${common[@]}" --per-device-train-batch-size=4 --micro-batch-tokens=1 --out="$SCRATCH/c" <"$SFT" >"$SCRATCH/mc"
-	[ "$(jq -s 'map(.micro_batches) | add' "$SCRATCH/ma")" = 6 ]
-	[ "$(jq -s 'map(.micro_batches) | add' "$SCRATCH/mb")" = 20 ]
-	near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy
-	near "$SCRATCH/ma" "$SCRATCH/mc" .loss .entropy
-}
-
-@test "rollouts: every loss type; order of records and size of micro-batches do not matter" {
-	while read -ra objective; do
-		echo "${objective[*]}"
-		common=(--model="$MODEL" "${objective[@]/#/--}" --num-iterations=2 --beta=0.05 --learning-rate=1e-3 -q)
-		spar update "${common[@]}" --out="$SCRATCH/a" <"$ROLLOUTS" >"$SCRATCH/ma"
-		# The other way round within each batch.
-		jq -s -c '[.[] | select(.type == "rollout")] as $r | .[] | select(.type == "batch") | .step as $n |
-			([$r[] | select(.policy.version == $n)] | reverse | .[]), .' "$ROLLOUTS" |
-			spar update "${common[@]}" --micro-batch-tokens=1 --out="$SCRATCH/b" >"$SCRATCH/mb"
-		near "$SCRATCH/ma" "$SCRATCH/mb" .loss "select(.step == 1).grad_norm" .kl .entropy '.["clip_ratio/region_mean"] // 0'
-		jq -e -s 'length == 8 and .[0].loss_tokens == 27 and .[0].sequences == 6 and .[0].tokens_distinct < .[0].tokens
-			and .[0].kl == 0 and .[1].kl > 0 and .[0].reward == 0.5 and .[0].reward_std == 0.5
-			and .[0]["completions/max_length"] == 6 and (.[0]["clip_ratio/region_mean"] // 0) == 0' "$SCRATCH/ma"
-	done <<-END
-		loss-type=grpo
-		loss-type=grpo importance-sampling-level=sequence
-		loss-type=bnpo kl-estimator=k2
-		loss-type=dr_grpo
-		loss-type=dapo entropy-coef=0.1 top-entropy-quantile=0.5
-		loss-type=cispo
-		loss-type=sapo
-		loss-type=luspo importance-sampling-level=sequence use-bias-correction-kl
-		loss-type=vespo
-	END
 }
 
 @test "rollouts: only the model's own tokens carry loss, by their ids (B18)" {
