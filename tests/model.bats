@@ -63,6 +63,51 @@ adapter() {
 	[ "$(jq -c .pre_tokenizer.pretokenizers[0] "$SCRATCH/f32/tokenizer.json")" = '{"type":"Digits","individual_digits":true}' ]
 }
 
+@test "model: export is the reverse of import" {
+	toy
+	for dtype in float32 bfloat16; do
+		spar model import --dtype=$dtype "$SCRATCH/toy.gguf" --out="$SCRATCH/$dtype"
+		spar model export --gguf "$SCRATCH/$dtype" --out="$SCRATCH/$dtype.gguf"
+		spar model import --dtype=$dtype "$SCRATCH/$dtype.gguf" --out="$SCRATCH/$dtype.again"
+		diff -r "$SCRATCH/$dtype" "$SCRATCH/$dtype.again"
+	done
+	spar model export --gguf --type=bf16 "$SCRATCH/float32" --out="$SCRATCH/rounded.gguf"
+	cmp "$SCRATCH/rounded.gguf" "$SCRATCH/bfloat16.gguf"
+	spar model export --gguf --type=f16 "$SCRATCH/bfloat16" --out="$SCRATCH/f16.gguf"
+	spar model import --dtype=bfloat16 "$SCRATCH/f16.gguf" --out="$SCRATCH/f16" # its numbers fit into both
+	diff -r "$SCRATCH/bfloat16" "$SCRATCH/f16"
+}
+
+@test "model: export of an untied head, of rows without a token, and of an adapter" {
+	toy
+	spar model import "$SCRATCH/toy.gguf" --out="$SCRATCH/toy"
+	cp -r "$SCRATCH/toy" "$SCRATCH/shape"
+	jq '.tie_word_embeddings = false | .vocab_size = 9' "$SCRATCH/toy/config.json" >"$SCRATCH/shape/config.json"
+	spar model init --config="$SCRATCH/shape" --out="$SCRATCH/base"
+	adapter "$SCRATCH/base" "$SCRATCH/adapter"
+	for folder in base adapter; do
+		spar model export --gguf "$SCRATCH/$folder" --out="$SCRATCH/x.gguf"
+		spar model import "$SCRATCH/x.gguf" --out="$SCRATCH/again"
+		cmp "$SCRATCH/base/model.safetensors" "$SCRATCH/again/model.safetensors"
+		cmp "$SCRATCH/base/tokenizer.json" "$SCRATCH/again/tokenizer.json"
+	done
+}
+
+@test "model: export refuses by name what a GGUF file would not say" {
+	toy
+	spar model init --config="$TINY" --out="$SCRATCH/tiny"
+	run -3 --separate-stderr spar model export --gguf "$SCRATCH/tiny" --out="$SCRATCH/x.gguf"
+	[ "$stderr" = "model: $SCRATCH/tiny/tokenizer.json: .pre_tokenizer: GGUF has no name that we know for this rule" ]
+	spar model import "$SCRATCH/toy.gguf" --out="$SCRATCH/toy"
+	jq '.rope_scaling = {type: "linear", factor: 2}' "$SCRATCH/toy/config.json" >"$SCRATCH/config.json"
+	mv "$SCRATCH/config.json" "$SCRATCH/toy"
+	run -3 --separate-stderr spar model export --gguf "$SCRATCH/toy" --out="$SCRATCH/x.gguf"
+	[ "$stderr" = "model: $SCRATCH/toy: config.json: export of rope scaling is not supported" ]
+	[ ! -e "$SCRATCH/x.gguf" ]
+	run -2 --separate-stderr spar model export "$SCRATCH/toy" --out="$SCRATCH/x.gguf"
+	[ "${stderr_lines[0]}" = "model: export needs --gguf" ]
+}
+
 @test "model: import of a damaged file says what is wrong, exit 3, and leaves nothing" {
 	toy
 	head -c 9000 "$SCRATCH/toy.gguf" >"$SCRATCH/cut.gguf"

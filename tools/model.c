@@ -1,6 +1,7 @@
-/* spar model - make, show, import, merge and check model folders. */
+/* spar model - make, show, import, export, merge and check model folders. */
 #include "base/file.h"
 #include "base/opt.h"
+#include "model/export.h"
 #include "model/gguf.h"
 #include "model/import.h"
 #include "model/model.h"
@@ -12,19 +13,21 @@
 #include <string.h>
 
 static const struct spar_usage usage = {
-    "model", "init|show|import|merge|verify [options] [FILE|DIR]",
+    "model", "init|show|import|export|merge|verify [options] [FILE|DIR]",
     "init makes random weights for the config (and tokenizer) in --config. show tells a folder's shape. import makes a "
-    "folder from a GGUF file. merge adds the adapter in DIR to its base, in float32, and writes a full checkpoint. "
+    "folder from a GGUF file, export the reverse. merge adds the adapter in DIR to its base, in float32, and writes a "
+    "full checkpoint. "
     "verify "
     "reads everything and checks it."};
 
 struct opts {
 	const char *config, *out, *from; /* from: the operand, a folder or a file */
 	uint64_t seed;
-	int dtype; /* index into dtypes; -1: not said */
-	bool json;
+	int dtype, type; /* indices into dtypes and gguf_types; -1: not said */
+	bool json, gguf;
 };
 static const char *const dtypes[] = {"float32", "bfloat16", NULL};
+static const char *const gguf_types[] = {"f32", "f16", "bf16", NULL};
 
 static enum spar_dtype dtype_or(const struct opts *o, enum spar_dtype otherwise)
 {
@@ -250,6 +253,18 @@ static int import(const struct opts *o, struct spar_err *err)
 	return make_folder(o, fill_imported, err);
 }
 
+static int export(const struct opts *o, struct spar_err *err)
+{
+	static const enum spar_dtype types[] = {SPAR_F32, SPAR_F16, SPAR_BF16};
+	struct folder f;
+	int rc = folder_open(&f, o->from, err);
+	if (rc < 0)
+		return rc;
+	rc = spar_export_gguf(&f.m, o->out, o->type < 0 ? f.stored : types[o->type], err);
+	folder_close(&f);
+	return rc;
+}
+
 static int fill_merged(const struct opts *o, const char *dir, struct spar_err *err)
 {
 	struct folder f;
@@ -274,11 +289,14 @@ static int merge(const struct opts *o, struct spar_err *err)
 static const struct command {
 	const char *name;
 	int (*run)(const struct opts *o, struct spar_err *err);
-	bool config, out, from, dtype; /* what it takes; all but dtype must be there */
+	bool config, out, from, gguf, dtype, type; /* what it takes; all but dtype and type must be there */
 } commands[] = {
-    {"init", init, true, true, false, false},      {"show", show, false, false, true, false},
-    {"import", import, false, true, true, true},   {"merge", merge, false, true, true, true},
-    {"verify", verify, false, false, true, false},
+    {.name = "init", .run = init, .config = true, .out = true},
+    {.name = "show", .run = show, .from = true},
+    {.name = "import", .run = import, .out = true, .from = true, .dtype = true},
+    {.name = "export", .run = export, .out = true, .from = true, .gguf = true, .type = true},
+    {.name = "merge", .run = merge, .out = true, .from = true, .dtype = true},
+    {.name = "verify", .run = verify, .from = true},
 };
 
 static const struct command *find_command(const char *name)
@@ -295,27 +313,33 @@ static int check_usage(const struct command *c, const struct opts *o)
 	const struct {
 		const char *name;
 		bool wanted, given;
-	} uses[] = {
-	    {"--config", c->config, o->config}, {"--out", c->out, o->out}, {"a folder or file", c->from, o->from}};
-	for (size_t i = 0; i < 3; i++)
+	} uses[] = {{"--config", c->config, o->config},
+		    {"--out", c->out, o->out},
+		    {"a folder or file", c->from, o->from},
+		    {"--gguf", c->gguf, o->gguf}};
+	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
 		if (uses[i].wanted != uses[i].given)
 			return spar_usage_error(&usage, uses[i].wanted ? "%s needs %s" : "%s does not take %s", c->name,
 						uses[i].name);
 	if (o->dtype >= 0 && !c->dtype)
 		return spar_usage_error(&usage, "%s does not take --dtype", c->name);
+	if (o->type >= 0 && !c->type)
+		return spar_usage_error(&usage, "%s does not take --type", c->name);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct opts o = {.dtype = -1};
+	struct opts o = {.dtype = -1, .type = -1};
 	struct spar_err err = {0};
 	const struct spar_opt table[] = {
 	    SPAR_OPT_STR("config", 'c', &o.config, "DIR", "init: folder with config.json and the tokenizer"),
 	    SPAR_OPT_U64("seed", 's', &o.seed, "N", "init: of the random weights (0)"),
-	    SPAR_OPT_STR("out", 'o', &o.out, "DIR", "init, import, merge: the folder to write"),
+	    SPAR_OPT_STR("out", 'o', &o.out, "DIR", "init, import, merge: the folder to write; export: the file"),
 	    SPAR_OPT_CHOICE("dtype", 0, &o.dtype, dtypes, "TYPE",
 			    "import, merge: of the written weights (import: float32; merge: the base's)"),
+	    SPAR_OPT_FLAG("gguf", 0, &o.gguf, "export: as a GGUF file"),
+	    SPAR_OPT_CHOICE("type", 0, &o.type, gguf_types, "TYPE", "export: of the written matrices (the folder's)"),
 	    SPAR_OPT_FLAG("json", 0, &o.json, "show: one JSON object"),
 	    SPAR_OPT_END};
 	const char *name = NULL;
@@ -331,7 +355,7 @@ int main(int argc, char **argv)
 			*(name ? &o.from : &name) = argv[at];
 	}
 	if (!name)
-		return spar_usage_error(&usage, "expected init, show, import, merge or verify");
+		return spar_usage_error(&usage, "expected init, show, import, export, merge or verify");
 	const struct command *command = find_command(name);
 	if (!command)
 		return spar_usage_error(&usage, "no such command: %s", name);

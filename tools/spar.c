@@ -39,7 +39,7 @@ static const char *const tools[][2] = {
     {"env-cern", "an environment: find a particle in simulated collision data"},
     {"env-osint", "an environment: questions over a knowledge graph"},
     {"text", "tokenizer and chat template by hand"},
-    {"model", "make, show, import, merge and check model folders"},
+    {"model", "make, show, import, export, merge and check model folders"},
     {"view", "records for a person's eyes"},
 };
 

@@ -68,29 +68,50 @@ static jv config_template(jv config)
 	return found;
 }
 
+/* tokenizer_config.json; an empty object if it is not there. *out is a NEW reference, also after a failure. */
+static int read_config(const char *dir, jv *out, struct spar_err *err)
+{
+	char *path = spar_path_join(dir, "tokenizer_config.json");
+	int rc = spar_file_exists(path) ? spar_object_read(path, out, err) : 1;
+	if (rc != 0)
+		*out = jv_object();
+	free(path);
+	return rc < 0 ? rc : 0;
+}
+
+int spar_chat_source(const char *dir, struct spar_str *out, bool *found, struct spar_err *err)
+{
+	char *path = spar_path_join(dir, "chat_template.jinja");
+	int rc;
+	*found = spar_file_exists(path);
+	if (*found) {
+		rc = spar_file_read(path, TEMPLATE_MAX, out, err);
+	} else {
+		jv config;
+		rc = read_config(dir, &config, err);
+		jv text = config_template(config);
+		*found = jv_get_kind(text) == JV_KIND_STRING;
+		if (*found)
+			spar_str_adds(out, jv_string_value(text));
+		jv_free(text);
+		jv_free(config);
+	}
+	free(path);
+	return rc;
+}
+
 int spar_chat_load(struct spar_chat **out, const char *dir, bool *fallback, struct spar_err *err)
 {
-	char *config_path = spar_path_join(dir, "tokenizer_config.json"),
-	     *path = spar_path_join(dir, "chat_template.jinja");
 	struct spar_str source = SPAR_STR_INIT;
-	jv config = jv_object();
-	int rc = 0;
+	jv config;
+	bool found = false;
 	*out = NULL;
-	*fallback = false;
-	if (spar_file_exists(config_path)) {
-		jv_free(config);
-		rc = spar_object_read(config_path, &config, err);
-		if (rc < 0)
-			config = jv_object();
-	}
-	if (rc == 0 && spar_file_exists(path)) {
-		rc = spar_file_read(path, TEMPLATE_MAX, &source, err);
-	} else if (rc == 0) {
-		jv text = config_template(config);
-		*fallback = jv_get_kind(text) != JV_KIND_STRING;
-		spar_str_adds(&source, *fallback ? FALLBACK : jv_string_value(text));
-		jv_free(text);
-	}
+	int rc = read_config(dir, &config, err);
+	if (rc == 0)
+		rc = spar_chat_source(dir, &source, &found, err);
+	*fallback = rc == 0 && !found;
+	if (*fallback)
+		spar_str_adds(&source, FALLBACK);
 	if (rc == 0) {
 		jv bos = token_text(config, "bos_token"), eos = token_text(config, "eos_token");
 		rc = spar_chat_new(out, source.data, source.len, jv_string_value(bos), jv_string_value(eos), err);
@@ -101,8 +122,6 @@ int spar_chat_load(struct spar_chat **out, const char *dir, bool *fallback, stru
 	}
 	jv_free(config);
 	spar_str_release(&source);
-	free(config_path);
-	free(path);
 	return rc;
 }
 

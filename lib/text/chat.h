@@ -16,6 +16,9 @@ struct spar_chat; /* opaque */
  *  A folder with none gives the minimal fallback "{role}: {content}\n ... assistant: " and *fallback true (warn once). */
 int spar_chat_load(struct spar_chat **out, const char *dir, bool *fallback, struct spar_err *err);
 
+/*! The source that spar_chat_load takes, appended to `out`; *found: the folder has one. */
+int spar_chat_source(const char *dir, struct spar_str *out, bool *found, struct spar_err *err);
+
 /*! From template text (for `spar text render --template`); bos/eos may be NULL. */
 int spar_chat_new(struct spar_chat **out, const char *source, size_t n, const char *bos, const char *eos,
 		  struct spar_err *err);
