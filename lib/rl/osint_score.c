@@ -1,7 +1,7 @@
 #include "rl/osint_score.h"
-#include "base/philox.h"
 #include "env/action.h"
 #include "env/osint/record.h"
+#include "rl/osint_novelty.h"
 #include "rl/osint_text.h"
 
 #include <math.h>
@@ -11,106 +11,15 @@
 #define WORKERS_WORTH 0.05 /* what a reward gains from worker agents at most */
 #define PARL_MOST 0.44     /* the largest bonus of spar_osint_reference_parl */
 
-/* What a task asks, by names, so that tasks of different records can be compared; of different graphs nothing is alike. */
-struct ask {
-	uint64_t graph, start, relations[SPAR_OSINT_HOPS_MAX];
-	int hops;
-};
-
 struct spar_osint_scorer {
 	struct spar_osint_scorer_opt opt;
 	struct spar_osint_graph_cache graphs;
-	struct ask *frozen; /* (n_frozen) */
-	size_t n_frozen;
+	struct spar_osint_frozen frozen;
 	/* profile reference */
 	struct spar_osint_original original;
 	struct spar_osint_reference formulas;
 	jv formulas_of; /* the graph they were made for */
 };
-
-static uint64_t hash(const char *text, size_t n)
-{
-	struct spar_rng mixed;
-	spar_rng_init(&mixed, 0, text, n);
-	return (uint64_t)mixed.key[0] << 32 | mixed.key[1];
-}
-
-/* ---- how alike tasks are ---- */
-
-/* `record` is a task or a rollout's task; the hash of its graph. */
-static uint64_t graph_hash(jv task)
-{
-	jv text = jv_dump_string(jv_object_get(jv_copy(task), jv_string("graph")), JV_PRINT_SORTED);
-	uint64_t h = hash(jv_string_value(text), strlen(jv_string_value(text)));
-	jv_free(text);
-	return h;
-}
-
-static struct ask ask_of(const struct spar_osint_graph *g, const struct spar_osint_signature *q, uint64_t graph)
-{
-	const char *start = spar_osint_node_name(g, q->start);
-	struct ask a = {.graph = graph, .start = hash(start, strlen(start)), .hops = q->hops};
-	for (int i = 0; i < q->hops; i++) {
-		const char *name = spar_osint_relation_name(g, q->relations[i]);
-		a.relations[i] = hash(name, strlen(name));
-	}
-	return a;
-}
-
-/* The original's weights, but relations count by their place. */
-static double likeness(const struct ask *a, const struct ask *b)
-{
-	int least = a->hops < b->hops ? a->hops : b->hops, most = a->hops + b->hops - least, same = 0;
-	if (a->graph != b->graph)
-		return 0;
-	for (int i = 0; i < least; i++)
-		same += a->relations[i] == b->relations[i];
-	return 0.55 * (a->start == b->start) + 0.35 * same / (most ? most : 1) + 0.10 * (a->hops == b->hops);
-}
-
-/* ---- the frozen tasks ---- */
-
-static int add_frozen(struct spar_osint_scorer *s, jv task, struct spar_err *err)
-{
-	const struct spar_osint_graph *g;
-	int32_t path[SPAR_OSINT_HOPS_MAX];
-	struct spar_osint_edge edges[SPAR_OSINT_HOPS_MAX];
-	struct spar_osint_signature q;
-	int n, rc = spar_osint_graph_of(&s->graphs, task, &g, err);
-	if (rc < 0)
-		return rc;
-	if ((n = spar_osint_edges_of(g, task, "supporting_edges", SPAR_OSINT_HOPS_MAX, path, err)) < 0)
-		return n;
-	for (int i = 0; i < n; i++)
-		edges[i] = g->edges[path[i]];
-	if (!spar_osint_signature_of(edges, (size_t)n, &q))
-		return 0; /* it asks against an arrow, or by free text: a generator cannot */
-	s->frozen = spar_realloc(s->frozen, (s->n_frozen + 1) * sizeof *s->frozen);
-	s->frozen[s->n_frozen++] = ask_of(g, &q, graph_hash(task));
-	return 0;
-}
-
-static int read_frozen(struct spar_osint_scorer *s, const char *path, struct spar_err *err)
-{
-	struct spar_reader *in;
-	struct spar_record rec;
-	const char *line;
-	size_t n;
-	int rc = spar_reader_open(&in, path, err);
-	if (rc < 0)
-		return rc;
-	spar_record_init(&rec);
-	while (rc == 0 && (rc = spar_reader_next(in, &line, &n, err)) > 0) {
-		rc = spar_record_parse(&rec, line, n, err);
-		if (rc == 0)
-			rc = add_frozen(s, rec.value, err);
-		if (rc < 0)
-			spar_fail_at(err, "%s:%zu", path, spar_reader_line(in));
-	}
-	spar_record_release(&rec);
-	spar_reader_close(in);
-	return rc;
-}
 
 /* ---- writing down ---- */
 
@@ -138,6 +47,23 @@ static void set_reward(const struct spar_osint_scorer *s, struct spar_record *re
 
 /* ---- worker agents: counted from what ran ---- */
 
+/* An agent has finished that was not cut off and said something. */
+static bool has_finished(jv agent)
+{
+	const char *text, *reason;
+	size_t n;
+	bool finished = false;
+	jv turns = jv_object_get(jv_copy(agent), jv_string("turns"));
+	if (spar_get_str(agent, "", "completion", &text, &n, NULL) == 0 && n && jv_get_kind(turns) == JV_KIND_ARRAY &&
+	    jv_array_length(jv_copy(turns))) {
+		jv last = jv_array_get(jv_copy(turns), jv_array_length(jv_copy(turns)) - 1);
+		finished = spar_get_str(last, "", "finish_reason", &reason, &n, NULL) == 0 && !strcmp(reason, "stop");
+		jv_free(last);
+	}
+	jv_free(turns);
+	return finished;
+}
+
 static double worker_bonus(jv task)
 {
 	jv workers = jv_object_get(jv_copy(task), jv_string("workers"));
@@ -146,11 +72,8 @@ static double worker_bonus(jv task)
 	int n = jv_get_kind(list) == JV_KIND_ARRAY ? jv_array_length(jv_copy(list)) : 0;
 	for (int i = 0; i < n; i++) {
 		jv one = jv_array_get(jv_copy(list), i);
-		const char *text;
-		size_t len;
 		t.spawned++;
-		t.finished +=
-		    spar_get_str(one, "", "completion", &text, &len, NULL) == 0 && len > 0 && !spar_has(one, "error");
+		t.finished += has_finished(one);
 		jv_free(one);
 	}
 	jv_free(list);
@@ -199,8 +122,8 @@ static void try_answer(void *ctx, const char *text, size_t n)
 
 struct sample {
 	struct spar_osint_verdict verdict;
-	struct ask ask;     /* of a valid task */
-	struct trial trial; /* the judge's */
+	struct spar_osint_ask ask; /* of a valid task */
+	struct trial trial;        /* the judge's */
 	double consistency;
 };
 
@@ -215,7 +138,7 @@ static int read_sample(struct spar_osint_scorer *s, const struct spar_osint_grap
 		out->consistency = n ? (double)p.verdict.n_true_on_path / (double)n : 0;
 	}
 	if (rc == 0 && p.verdict.rung == SPAR_OSINT_VALID) {
-		out->ask = ask_of(p.graph, &p.verdict.signature, graph);
+		out->ask = spar_osint_ask_of(p.graph, &p.verdict.signature, graph);
 		out->trial = (struct trial){p.graph, p.claim.edges[p.claim.n_edges - 1].dst, 0, 0};
 		each_judged(rollout, try_answer, &out->trial);
 		out->trial.graph = NULL; /* it ends with the proposal */
@@ -234,14 +157,12 @@ static double hardness(const struct trial *t)
 
 static double diversity(const struct spar_osint_scorer *s, const struct sample *all, size_t n, size_t self)
 {
-	double most = 0, sum = 0;
+	double most = spar_osint_frozen_likeness(&s->frozen, &all[self].ask), sum = 0;
 	size_t others = 0;
-	for (size_t i = 0; i < s->n_frozen; i++)
-		most = fmax(most, likeness(&all[self].ask, &s->frozen[i]));
 	for (size_t i = 0; i < n; i++) {
 		if (i == self || all[i].verdict.rung != SPAR_OSINT_VALID)
 			continue;
-		sum += likeness(&all[self].ask, &all[i].ask);
+		sum += spar_osint_likeness(&all[self].ask, &all[i].ask);
 		others++;
 	}
 	return (1 - most) * (others ? 1 - sum / (double)others : 1);
@@ -297,7 +218,7 @@ static int score_tasks(struct spar_osint_scorer *s, const struct spar_osint_grap
 		       struct spar_record **rollouts, size_t n, struct spar_err *err)
 {
 	struct sample *all = spar_calloc(n + 1, sizeof *all);
-	uint64_t graph = graph_hash(task);
+	uint64_t graph = spar_osint_graph_hash(task);
 	double bonus = worker_bonus(task);
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < n; i++)
@@ -491,7 +412,7 @@ int spar_osint_scorer_new(struct spar_osint_scorer **out, const struct spar_osin
 	s->original.opt.max_nodes = opt->limits.max_nodes;
 	s->original.opt.agents = opt->agents;
 	s->original.opt.legacy = opt->legacy;
-	int rc = opt->frozen ? read_frozen(s, opt->frozen, err) : 0;
+	int rc = opt->frozen ? spar_osint_frozen_read(&s->frozen, opt->frozen, &s->graphs, err) : 0;
 	if (rc < 0) {
 		spar_osint_scorer_free(s);
 		return rc;
@@ -509,6 +430,6 @@ void spar_osint_scorer_free(struct spar_osint_scorer *s)
 	jv_free(s->formulas_of);
 	spar_osint_original_release(&s->original);
 	spar_osint_graph_cache_release(&s->graphs);
-	free(s->frozen);
+	free(s->frozen.asks);
 	free(s);
 }

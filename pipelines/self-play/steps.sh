@@ -232,8 +232,9 @@ describe_phase() { # DIR ROLE START REFERENCE DATASET
 }
 
 assert_learned() { # DIR ROLE
-	jq -e --argjson beta "$(of "$2" BETA)" -f "$here/asserts.jq" "$1/phase.json" >/dev/null ||
-		{ echo "self-play: $1: $(jq -r --argjson beta "$(of "$2" BETA)" -f "$here/asserts.jq" "$1/phase.json")" >&2; exit 1; }
+	local why
+	why=$(jq -r --argjson beta "$(of "$2" BETA)" -f "$here/asserts.jq" "$1/phase.json")
+	[ -z "$why" ] || { echo "self-play: $1: $why" >&2; exit 1; }
 }
 
 # ---- summaries ----

@@ -312,6 +312,29 @@ static void attack_answerer(void)
 	spar_str_release(&s);
 }
 
+/* Worker agents that ran are worth something, and only with a right answer; those that did not finish, less. */
+static void test_workers(void)
+{
+	static const char agent[] = "{\"completion\":\"x\",\"turns\":[{\"finish_reason\":\"%s\"}]}";
+	double paid[3];
+	for (int i = 0; i < 3; i++) {
+		struct spar_str record = SPAR_STR_INIT, one = SPAR_STR_INIT;
+		struct spar_osint_scorer *s = scorer(SPAR_OSINT_ANSWERER, SPAR_OSINT_SOUND, false);
+		const char *texts[] = {honest[0].data, "prose"};
+		spar_str_addf(&one, agent, i == 1 ? "length" : "stop");
+		spar_str_add(&record, records[0].data, records[0].len - 1);
+		spar_str_addf(&record, i ? ",\"workers\":[%s,%s]}" : "}", one.data, one.data);
+		jv scored = score_group(s, record.data, texts, 2, NULL);
+		paid[i] = reward_at(scored, 0);
+		CHECK_NEAR(reward_at(scored, 1), -0.1, 1e-12);
+		jv_free(scored);
+		spar_osint_scorer_free(s);
+		spar_str_release(&record);
+		spar_str_release(&one);
+	}
+	CHECK(paid[1] > paid[0] && paid[2] > paid[1] && paid[2] <= paid[0] + 0.05);
+}
+
 /* Right against wrong: one whole point, which the original squeezes. */
 static void test_contrast(void)
 {
@@ -501,6 +524,7 @@ int main(void)
 	attack_with_junk();
 	attack_answerer();
 	test_contrast();
+	test_workers();
 	hardness();
 	test_ladder();
 	test_hostile();

@@ -1,0 +1,105 @@
+# The loop of self-play: what it writes, that it goes on after a kill, its modes. The runs are as short as they can be.
+load common
+
+ROOT=$BATS_TEST_DIRNAME/..
+
+# A run of one round on the embedded model. The reference's rewards tell any two texts apart, so that something is learned.
+play() { # DIR [OPTION...]
+	SPAR=$SPAR_BUILD/bin/spar "$ROOT/pipelines/self-play/run.sh" "$SCRATCH/config.json" --run="$1" --quiet "${@:2}"
+}
+
+setup() {
+	cd "$ROOT"
+	jq -n --arg model pipelines/models/tiny '
+		def phase: {model_name_or_path: $model, max_steps: 3, per_device_train_batch_size: 4, gradient_accumulation_steps: 1,
+			num_generations: 4, max_completion_length: 12, learning_rate: 1e-3, save_steps: 1, bf16: false};
+		{rounds: 1, dry_run: false, profile: "reference", max_fallback_share: 1, max_graph_context_edges: 8,
+		 environment: {n_users: 8}, seed_tasks_per_round: 2, generated_tasks_per_round: 2, generator_prompts_per_round: 2,
+		 judge_samples: 2, answerer_judge_max_new_tokens: 8, generated_task_max_new_tokens: 32,
+		 post_training_eval_questions: 2, post_training_eval_heldout_questions: 2, post_training_eval_answer_max_new_tokens: 8,
+		 warm_start: {episodes: 4, batch_size: 4, learning_rate: 1e-4},
+		 generator_phase: phase, answerer_phase: phase}' >"$SCRATCH/config.json"
+}
+
+# Every record is one of its schema: the required keys are there, no key is unknown.
+fits_schema() { # FILE...
+	for file in "$@"; do
+		type=$(head -1 "$file" | jq -r .type)
+		echo "$file: $type"
+		jq -e -s --slurpfile schema "schemas/$type.schema.json" '$schema[0] as $s | length > 0 and all(.[];
+			. as $r | ($s.required - keys == []) and (keys - ($s.properties | keys) == []) and .type == $s.properties.type.const)' "$file"
+	done
+}
+
+@test "self-play: a dry run writes every artifact, and they fit the schemas" {
+	for config in example l40s-full a10g-smoke tiny smollm2-135m; do
+		SPAR=$SPAR_BUILD/bin/spar pipelines/self-play/run.sh "pipelines/configs/$config.json" --run="$SCRATCH/$config" \
+			--dry-run --set rounds=1 --quiet
+		for file in generator_dataset answerer_dataset generated_tasks validation_reports replay_traces canonical_graph_candidates; do
+			fits_schema "$SCRATCH/$config/round_001/$file.jsonl"
+		done
+		jq -e '.skipped and .reason == "dry_run" and (.answerer_models | keys) == ["finetuned_answerer", "original_answerer"]' \
+			"$SCRATCH/$config/post_training_evaluation.json"
+		jq -e '.dry_run and (.rounds | length) == 1 and .rounds[0].fallback_share == 1 and
+			([.rounds[0].artifacts[] | select(. != "")] | length) >= 6' "$SCRATCH/$config/self_play_summary.json"
+	done
+	# What is there is not made again, and a run belongs to its configuration.
+	touch -d 2020-01-01 "$SCRATCH/tiny/round_001/generated_tasks.jsonl"
+	SPAR=$SPAR_BUILD/bin/spar pipelines/self-play/run.sh pipelines/configs/tiny.json --run="$SCRATCH/tiny" --dry-run --set rounds=1
+	[ "$(stat -c %Y "$SCRATCH/tiny/round_001/generated_tasks.jsonl")" -lt 1600000000 ]
+	run -1 --separate-stderr env SPAR="$SPAR_BUILD/bin/spar" pipelines/self-play/run.sh pipelines/configs/tiny.json \
+		--run="$SCRATCH/tiny" --dry-run --set rounds=2
+	[[ $stderr == *"was begun with another configuration"* ]]
+}
+
+@test "self-play: in the fixed mode a task's context is its candidate, in the other a new one" {
+	for mode in fixed generate; do
+		play "$SCRATCH/$mode" --dry-run --set canonical_graph_mode=$mode --set max_graph_context_edges=16 \
+			--set generator_prompts_per_round=8 --set generated_tasks_per_round=8 --set environment.n_users=24
+		jq -n --slurpfile c "$SCRATCH/$mode/round_001/canonical_graph_candidates.jsonl" \
+			--slurpfile t "$SCRATCH/$mode/round_001/generated_tasks.jsonl" \
+			'[$c[].canonical_graph.edges] as $all | [$t[] | select(.context as $x | $all | index([$x]))] | length' >"$SCRATCH/$mode.same"
+	done
+	[ "$(cat "$SCRATCH/fixed.same")" = 8 ]
+	[ "$(cat "$SCRATCH/generate.same")" -lt 8 ]
+}
+
+@test "self-play: too many tasks of the oracle's are a failure" {
+	run -1 --separate-stderr play "$SCRATCH/run" --set max_fallback_share=0.5
+	[[ $stderr == *"more than max_fallback_share 0.5 of the tasks are the oracle's"* ]]
+}
+
+@test "self-play: both topologies and schedules, adapters, worker agents, strict asserts" {
+	play "$SCRATCH/run" --set model_topology=shared --set phase_schedule=answerer_generator_answerer --set tuning_mode=lora \
+		--set lora.r=2 --set pipeline_mode=swarm_v2 --set 'swarm_v2={"shared_context":{"max_edges":8}}' \
+		--set canonical_graph_mode=fixed
+	jq -e '.final_models.generator == .final_models.answerer and (.rounds[0].answerer_pre.final_model_path | length) > 0 and
+		.rounds[0].generator.frozen_answerer_model == .rounds[0].answerer_pre.final_model_path' "$SCRATCH/run/self_play_summary.json"
+	# The agents ran, and what they wrote stands in the prompt; the frozen opponent is named in the records.
+	jq -e -s 'all(.[]; (.workers | length) == 3 and (.messages[-1].content | contains("\npath_agent: ")))' \
+		"$SCRATCH/run/round_001/answerer_dataset.jsonl"
+	fits_schema "$SCRATCH/run/round_001/answerer_dataset.jsonl" "$SCRATCH/run/round_001/validation_reports.jsonl"
+	jq -e '.skipped == false and .held_out.delta_vs_original.tasks == 2 and (.model_evaluations.finetuned_answerer.episodes | length) == 2' \
+		"$SCRATCH/run/post_training_evaluation.json"
+	run -1 --separate-stderr play "$SCRATCH/strict" --set strict_asserts=true --set profile=sound
+	[[ $stderr == *"generator: all rewards of every group were equal"* ]]
+}
+
+@test "self-play: killed in each phase, the same command goes on to the same weights and summary" {
+	play "$SCRATCH/whole"
+	for phase in generator answerer; do
+		setsid "$BASH" -c "SPAR=$SPAR_BUILD/bin/spar exec pipelines/self-play/run.sh $SCRATCH/config.json --run=$SCRATCH/killed --quiet" 3>&- &
+		pid=$!
+		until [ -e "$SCRATCH/killed/round_001/$phase/policy/v000001" ] || ! kill -0 $pid; do sleep 0.05; done
+		kill -9 -- -$pid
+		wait $pid || true
+		[ ! -e "$SCRATCH/killed/round_001/$phase/phase.json" ]
+	done
+	play "$SCRATCH/killed"
+	for phase in generator answerer; do
+		cmp "$SCRATCH/whole/round_001/$phase/final_model/model.safetensors" \
+			"$SCRATCH/killed/round_001/$phase/final_model/model.safetensors"
+	done
+	cmp "$SCRATCH/whole/self_play_summary.json" <(sed "s,$SCRATCH/killed,$SCRATCH/whole,g" "$SCRATCH/killed/self_play_summary.json")
+	jq -e '.rounds[0].generator.diagnostics.weights_changed > 0' "$SCRATCH/whole/self_play_summary.json"
+}
