@@ -107,6 +107,23 @@ static void from_q8_0(const uint8_t *block, float *out)
 		out[j] = d * (float)(int8_t)block[2 + j];
 }
 
+/* Blocks of 256: eight runs of 32, each with a scale and a minimum of 6 bits, of which eight lie in 12 bytes: the low six
+ * bits of the first four and what is over of the last four, whose low four bits stand in the last four bytes. */
+static void from_q4_k(const uint8_t *block, float *out)
+{
+	float d = f16_at(block), m = f16_at(block + 2);
+	const uint8_t *six = block + 4, *q = block + 16;
+	for (int run = 0; run < 8; run++) {
+		int i = run % 4;
+		int scale = run < 4 ? six[i] & 63 : (six[i + 8] & 15) | six[i] >> 6 << 4;
+		int minimum = run < 4 ? six[i + 4] & 63 : six[i + 8] >> 4 | six[i + 4] >> 6 << 4;
+		for (int j = 0; j < 32; j++) {
+			int bits = q[32 * (run / 2) + j] >> 4 * (run % 2) & 15;
+			out[32 * run + j] = d * (float)scale * (float)bits - m * (float)minimum;
+		}
+	}
+}
+
 /* Blocks of 256: two halves of 128, each four runs of 32 that share 64 bytes of low bits and 32 bytes of high bits; a
  * signed scale for every 16 elements. */
 static void from_q6_k(const uint8_t *block, float *out)
@@ -129,11 +146,11 @@ static const struct tensor_type {
 	size_t elements, bytes; /* of a block */
 	void (*decode)(const uint8_t *block, float *out);
 } tensor_types[] = {
-    [0] = {"F32", 1, 4, from_f32},        [1] = {"F16", 1, 2, from_f16},     [2] = {"Q4_0", 32, 18, from_q4_0},
-    [3] = {"Q4_1", 32, 20, from_q4_1},    [6] = {"Q5_0", 32, 22, from_q5_0}, [7] = {"Q5_1", 32, 24, from_q5_1},
-    [8] = {"Q8_0", 32, 34, from_q8_0},    [9] = {"Q8_1", 0, 0, NULL},        [10] = {"Q2_K", 0, 0, NULL},
-    [11] = {"Q3_K", 0, 0, NULL},          [12] = {"Q4_K", 0, 0, NULL},       [13] = {"Q5_K", 0, 0, NULL},
-    [14] = {"Q6_K", 256, 210, from_q6_k}, [15] = {"Q8_K", 0, 0, NULL},       [20] = {"IQ4_NL", 0, 0, NULL},
+    [0] = {"F32", 1, 4, from_f32},        [1] = {"F16", 1, 2, from_f16},        [2] = {"Q4_0", 32, 18, from_q4_0},
+    [3] = {"Q4_1", 32, 20, from_q4_1},    [6] = {"Q5_0", 32, 22, from_q5_0},    [7] = {"Q5_1", 32, 24, from_q5_1},
+    [8] = {"Q8_0", 32, 34, from_q8_0},    [9] = {"Q8_1", 0, 0, NULL},           [10] = {"Q2_K", 0, 0, NULL},
+    [11] = {"Q3_K", 0, 0, NULL},          [12] = {"Q4_K", 256, 144, from_q4_k}, [13] = {"Q5_K", 0, 0, NULL},
+    [14] = {"Q6_K", 256, 210, from_q6_k}, [15] = {"Q8_K", 0, 0, NULL},          [20] = {"IQ4_NL", 0, 0, NULL},
     [23] = {"IQ4_XS", 0, 0, NULL},        [30] = {"BF16", 1, 2, from_bf16},
 };
 
@@ -389,6 +406,16 @@ static const struct pair *find_pair(const struct spar_gguf *g, const char *key)
 	return g->n_pairs ? bsearch(&wanted, g->pairs, g->n_pairs, sizeof wanted, by_name) : NULL;
 }
 
+size_t spar_gguf_n_keys(const struct spar_gguf *g)
+{
+	return g->n_pairs;
+}
+
+struct spar_gguf_text spar_gguf_key(const struct spar_gguf *g, size_t i)
+{
+	return g->pairs[i].key;
+}
+
 bool spar_gguf_has(const struct spar_gguf *g, const char *key)
 {
 	return find_pair(g, key) != NULL;
@@ -416,6 +443,12 @@ static bool integer_at(uint32_t type, const uint8_t *data, int64_t *out)
 	return true;
 }
 
+bool spar_gguf_is_zero(const struct spar_gguf *g, size_t i)
+{
+	int64_t v;
+	return integer_at(g->pairs[i].type, g->pairs[i].data, &v) && v == 0;
+}
+
 int spar_gguf_u64(const struct spar_gguf *g, const char *key, uint64_t *out, struct spar_err *err)
 {
 	const struct pair *p = find_pair(g, key);
@@ -426,23 +459,42 @@ int spar_gguf_u64(const struct spar_gguf *g, const char *key, uint64_t *out, str
 	return 0;
 }
 
-int spar_gguf_double(const struct spar_gguf *g, const char *key, double *out, struct spar_err *err)
+/* A number of any type; NAN if it is none. */
+static double number_at(uint32_t type, const uint8_t *data)
 {
-	const struct pair *p = find_pair(g, key);
 	int64_t whole;
 	float narrow;
 	double v = NAN;
-	if (p && p->type == F32) {
-		memcpy(&narrow, p->data, sizeof narrow);
+	if (type == F32) {
+		memcpy(&narrow, data, sizeof narrow);
 		v = narrow;
-	} else if (p && p->type == F64) {
-		memcpy(&v, p->data, sizeof v);
-	} else if (p && integer_at(p->type, p->data, &whole)) {
+	} else if (type == F64) {
+		memcpy(&v, data, sizeof v);
+	} else if (integer_at(type, data, &whole)) {
 		v = (double)whole;
 	}
+	return v;
+}
+
+int spar_gguf_double(const struct spar_gguf *g, const char *key, double *out, struct spar_err *err)
+{
+	const struct pair *p = find_pair(g, key);
+	double v = p ? number_at(p->type, p->data) : NAN;
 	if (!isfinite(v))
 		return missing(p, key, "a finite number", err);
 	*out = v;
+	return 0;
+}
+
+int spar_gguf_doubles(const struct spar_gguf *g, const char *key, double **out, size_t *n, struct spar_err *err)
+{
+	const struct pair *p = find_pair(g, key);
+	if (!p || p->type != ARRAY || p->item_type == STRING)
+		return missing(p, key, "an array of numbers", err);
+	*n = p->n;
+	*out = spar_calloc(p->n + 1, sizeof **out);
+	for (size_t i = 0; i < p->n; i++)
+		(*out)[i] = number_at(p->item_type, p->data + i * value_size[p->item_type]);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct spar_gguf; /* opaque */
 
@@ -24,7 +25,8 @@ struct spar_gguf_text { /* bytes inside the file, no NUL behind them; borrowed f
 
 struct spar_gguf_tensor {
 	struct spar_gguf_text name;
-	uint32_t type; /* the format's number; spar_gguf_f32 knows F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q6_K */
+	uint32_t
+	    type; /* the format's number; spar_gguf_f32 knows F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K */
 	size_t rows, cols;   /* row-major; a vector has rows = its length and cols = 0, as in struct spar_param */
 	const uint8_t *data; /* n_elements in blocks of the type */
 	size_t n_elements;
@@ -32,6 +34,16 @@ struct spar_gguf_tensor {
 
 int spar_gguf_open(struct spar_gguf **out, const char *path, struct spar_err *err);
 void spar_gguf_close(struct spar_gguf *g); /* NULL is fine */
+
+static inline bool spar_gguf_text_is(struct spar_gguf_text t, const char *s)
+{
+	return t.len == strlen(s) && !memcmp(t.data, s, t.len);
+}
+
+/* The keys of the metadata, sorted. Is the value 0 or false? */
+size_t spar_gguf_n_keys(const struct spar_gguf *g);
+struct spar_gguf_text spar_gguf_key(const struct spar_gguf *g, size_t i);
+bool spar_gguf_is_zero(const struct spar_gguf *g, size_t i);
 
 /* Metadata. SPAR_INPUT, naming the key, if it is absent or of another type. */
 bool spar_gguf_has(const struct spar_gguf *g, const char *key);
@@ -42,6 +54,7 @@ int spar_gguf_str(const struct spar_gguf *g, const char *key, struct spar_gguf_t
 /*! Arrays, malloc'ed, caller frees. */
 int spar_gguf_strs(const struct spar_gguf *g, const char *key, struct spar_gguf_text **out, size_t *n,
 		   struct spar_err *err);
+int spar_gguf_doubles(const struct spar_gguf *g, const char *key, double **out, size_t *n, struct spar_err *err);
 int spar_gguf_ints(const struct spar_gguf *g, const char *key, int32_t **out, size_t *n, struct spar_err *err);
 
 size_t spar_gguf_count(const struct spar_gguf *g);

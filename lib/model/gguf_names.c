@@ -37,12 +37,22 @@ void spar_gguf_param_name(const struct spar_param *p, char *out, size_t size)
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}"
 
+/* Words by a regular expression, with digits in groups of the given form, then bytes. */
+#define SPLIT(digits) \
+	"{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|" \
+	"'ll|'d)|" \
+	"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|" digits "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|" \
+	"\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false}," \
+	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]}"
+
 static const struct {
 	const char *name, *rule;
 } rules[] = {
     {"gpt-2", BYTE_LEVEL},
     {"smollm",
      "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL "]}"},
+    {"llama-bpe", SPLIT("\\\\p{N}{1,3}")},
+    {"qwen2", SPLIT("\\\\p{N}")},
 };
 #define N_RULES (sizeof rules / sizeof *rules)
 

@@ -91,7 +91,7 @@ int spar_model_copy_side_files(const char *from, const char *to, struct spar_err
  *  initializer_range, norms 1, biases 0; a function of seed and parameter name. float32. */
 int spar_model_init(const char *from, uint64_t seed, const char *dir, struct spar_err *err);
 
-/*! Write model.safetensors for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. If
+/*! Write model.safetensors (shards of it above SPAR_SHARD_BYTES) for `config` from float32 arrays in the order of spar_config_params. dtype F32 or BF16. If
  *  config.json is there already and names another dtype, its value is changed to this one: transformers would convert. */
 int spar_model_write_weights(const char *dir, const struct spar_config *c, float *const *params, enum spar_dtype dtype,
 			     struct spar_err *err);

@@ -44,4 +44,10 @@ int spar_tensor_view_f32(const struct spar_tensor_view *v, float *out, struct sp
 int spar_safetensors_write(const char *path, const struct spar_tensor_view *tensors, size_t n, const char *const *meta,
 			   int from_f32, struct spar_err *err);
 
+#define SPAR_SHARD_BYTES ((size_t)5000000000) /* of a checkpoint's files: Hugging Face's usual size */
+/*! Write model.safetensors into `dir`; of tensors that take more than `limit` bytes together, files of at most that (a larger
+ *  tensor has one to itself) with model.safetensors.index.json. The rest as above. */
+int spar_safetensors_write_folder(const char *dir, const struct spar_tensor_view *tensors, size_t n,
+				  const char *const *meta, int from_f32, size_t limit, struct spar_err *err);
+
 #endif

@@ -98,12 +98,10 @@ int spar_model_write_weights(const char *dir, const struct spar_config *c, float
 	float **own = spar_calloc(n, sizeof *own);
 	for (size_t i = 0; i < n; i++)
 		views[i] = view_of(&list[i], params[i], dtype, &own[i]);
-	char *path = spar_path_join(dir, "model.safetensors");
-	int rc = spar_safetensors_write(path, views, n, meta, 1, err);
+	int rc = spar_safetensors_write_folder(dir, views, n, meta, 1, SPAR_SHARD_BYTES, err);
 	for (size_t i = 0; i < n; i++)
 		free(own[i]);
 	free(own);
-	free(path);
 	free(views);
 	free(list);
 	return rc < 0 ? rc : note_dtype(dir, dtype, err);

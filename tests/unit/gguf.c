@@ -22,6 +22,7 @@ enum {
 	T_Q5_1 = 7,
 	T_Q8_0 = 8,
 	T_Q2_K = 10,
+	T_Q4_K = 12,
 	T_Q6_K = 14,
 	T_BF16 = 30
 };
@@ -125,33 +126,56 @@ static void pad(struct spar_str *s)
 		spar_str_addc(s, 0);
 }
 
-/* `pre` and `type` (of attn_q) are what some tests make wrong. */
-static void toy(struct spar_str *s, const char *pre, uint32_t q_type)
+/* A key of the architecture's, whose name stands before it. */
+static const char *of(const char *architecture, const char *rest)
+{
+	static char name[64];
+	snprintf(name, sizeof name, "%s.%s", architecture, rest);
+	return name;
+}
+
+static void key_numbers(struct spar_str *s, const char *name, uint32_t type, const void *numbers, size_t n)
+{
+	key(s, name, G_ARRAY);
+	u32(s, type);
+	u64(s, n);
+	spar_str_add(s, numbers, 4 * n);
+}
+
+/* `pre`, `extra` (a key of value 1, or NULL) and `type` (of attn_q) are what some tests make wrong. Of another architecture than
+ * llama the tokenizer is SentencePiece's. */
+static void toy(struct spar_str *s, const char *architecture, const char *pre, const char *extra, uint32_t q_type)
 {
 	static const int32_t types[] = {3, 3, 3, 1, 1, 1, 1};
+	static const float scores[] = {0, 0, 0, -1, -2, -3, -4};
 	static const char *const merges[] = {"a b"};
 	struct spar_str data = SPAR_STR_INIT;
+	const char *a = architecture;
+	bool llama = !strcmp(a, "llama");
 	spar_str_adds(s, "GGUF");
 	u32(s, 3);
 	u64(s, N_TENSORS);
-	u64(s, 18);
-	key_text(s, "general.architecture", "llama");
-	key_u32(s, "llama.block_count", 1);
-	key_u32(s, "llama.context_length", 64);
-	key_u32(s, "llama.embedding_length", WIDTH);
-	key_u32(s, "llama.feed_forward_length", WIDTH);
-	key_u32(s, "llama.attention.head_count", 2);
-	key_u32(s, "llama.attention.head_count_kv", 1);
-	key_f32(s, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-	key_f32(s, "llama.rope.freq_base", 100000);
-	key_text(s, "tokenizer.ggml.model", "gpt2");
-	key_text(s, "tokenizer.ggml.pre", pre);
+	u64(s, 17 + llama + (extra != NULL));
+	if (extra)
+		key_u32(s, extra, 1);
+	key_text(s, "general.architecture", a);
+	key_u32(s, of(a, "block_count"), 1);
+	key_u32(s, of(a, "context_length"), 64);
+	key_u32(s, of(a, "embedding_length"), WIDTH);
+	key_u32(s, of(a, "feed_forward_length"), WIDTH);
+	key_u32(s, of(a, "attention.head_count"), 2);
+	key_u32(s, of(a, "attention.head_count_kv"), 1);
+	key_f32(s, of(a, "attention.layer_norm_rms_epsilon"), 1e-5f);
+	key_f32(s, of(a, "rope.freq_base"), 100000);
+	key_text(s, "tokenizer.ggml.model", llama ? "gpt2" : "llama");
+	if (llama)
+		key_text(s, "tokenizer.ggml.pre", pre);
 	key_texts(s, "tokenizer.ggml.tokens", tokens, N_TOKENS);
-	key_texts(s, "tokenizer.ggml.merges", merges, 1);
-	key(s, "tokenizer.ggml.token_type", G_ARRAY);
-	u32(s, G_I32);
-	u64(s, N_TOKENS);
-	spar_str_add(s, types, sizeof types);
+	if (llama)
+		key_texts(s, "tokenizer.ggml.merges", merges, 1);
+	else
+		key_numbers(s, "tokenizer.ggml.scores", G_F32, scores, N_TOKENS);
+	key_numbers(s, "tokenizer.ggml.token_type", G_I32, types, N_TOKENS);
 	key_u32(s, "tokenizer.ggml.bos_token_id", 1);
 	key_u32(s, "tokenizer.ggml.eos_token_id", 2);
 	key(s, "tokenizer.ggml.add_bos_token", G_BOOL);
@@ -211,6 +235,16 @@ static void blocks(void)
 	block(T_Q5_1, b, 32, (size_t[]){0, 16, 31, 1}, (float[]){7, 14.5f, 7, -1}, 4);
 	memcpy(b + 2, "\x80\x7f", 2);
 	block(T_Q8_0, b, 32, (size_t[]){0, 1, 31}, (float[]){-64, 63.5f, 0}, 3);
+	memset(b, 0, sizeof b);
+	memcpy(b, "\x00\x38\x00\x34", 4);      /* scale 0.5, of minima 0.25 */
+	memcpy(b + 4, "\x43\x00\x00\x82", 4);  /* scales 3, 0, 0, 2; high bits 1 and 2 of those of runs 4 and 7 */
+	memcpy(b + 8, "\xc4\x00\x00\x00", 4);  /* minima 4, 0, 0, 0; high bits 3 of that of run 4 */
+	memcpy(b + 12, "\x51\x00\x00\x02", 4); /* low bits: scale 1 and minimum 5 of run 4, scale 2 of run 7 */
+	b[16] = 0x07;                          /* element 0 */
+	b[16 + 32] = 0x90;                     /* element 96: of run 3 */
+	b[16 + 64] = 0x02;                     /* element 128: of run 4, scale 17, minimum 53 */
+	b[16 + 96 + 31] = 0x10;                /* element 255: of run 7, scale 34 */
+	block(T_Q4_K, b, 256, (size_t[]){0, 1, 96, 128, 255}, (float[]){9.5f, -1, 9, 3.75f, 17}, 5);
 	memset(b, 0, sizeof b);
 	b[0] = 0x5a;        /* low bits of elements 0 (10) and 64 (5) */
 	b[64 + 63] = 0xc0;  /* low bits of 128 + 127: 12 */
@@ -282,6 +316,41 @@ static void import(const struct spar_gguf *g)
 	spar_model_close(&m);
 }
 
+/* Gemma: norms are 1 less than stored, rows of q stay, merges follow from scores, a key that is not known is refused. */
+static void import_gemma(void)
+{
+	struct spar_str s = SPAR_STR_INIT, json = SPAR_STR_INIT;
+	struct spar_gguf *g;
+	struct spar_model m;
+	struct spar_err err;
+	float norm[WIDTH];
+	int rows[WIDTH];
+	for (int r = 0; r < WIDTH; r++)
+		rows[r] = r;
+	toy(&s, "gemma", "", NULL, T_F32);
+	CHECK(spar_file_write(at("gemma.gguf"), s.data, s.len, NULL) == 0);
+	CHECK(spar_gguf_open(&g, at("gemma.gguf"), NULL) == 0 && spar_dir_make(at("gemma"), NULL) == 0);
+	CHECK(spar_import_gguf(g, at("gemma"), SPAR_F32, NULL) == 0);
+	spar_gguf_close(g);
+	CHECK(spar_model_open(&m, at("gemma"), NULL) == 0);
+	CHECK_STR(m.config.model_type, "gemma");
+	check_rows(&m, "model.layers.0.self_attn.q_proj.weight", rows, WIDTH);
+	const struct spar_tensor_view *v = spar_safetensors_find(m.weights, "model.norm.weight");
+	CHECK(v && spar_tensor_view_f32(v, norm, NULL) == 0 && norm[0] == 0 && norm[WIDTH - 1] == 0);
+	spar_model_close(&m);
+	CHECK(spar_file_read(at("gemma/tokenizer.json"), 65536, &json, NULL) == 0);
+	CHECK(strstr(json.data, "\"merges\":[\n[\"a\",\"b\"]]") && strstr(json.data, "\"byte_fallback\":true"));
+	spar_str_clear(&s);
+	toy(&s, "gemma", "", "gemma.expert_count", T_F32);
+	CHECK(spar_file_write(at("gemma.gguf"), s.data, s.len, NULL) == 0);
+	CHECK(spar_gguf_open(&g, at("gemma.gguf"), NULL) == 0 && spar_dir_make(at("experts"), NULL) == 0);
+	CHECK(spar_import_gguf(g, at("experts"), SPAR_F32, &err) == -SPAR_INPUT);
+	CHECK_STR(err.msg, "gemma.expert_count: not supported");
+	spar_gguf_close(g);
+	spar_str_release(&s);
+	spar_str_release(&json);
+}
+
 /* Opens the bytes as a file; the message behind the path, or "opens". */
 static const char *opened(const void *bytes, size_t n)
 {
@@ -301,16 +370,16 @@ static void damaged(const struct spar_str *whole)
 	CHECK_STR(opened("GGML....................", 24), "not a GGUF file");
 	CHECK_STR(opened("GGUF\1\0\0\0................", 24), "GGUF version 1 is not supported (2 and 3 are)");
 	struct spar_str s = SPAR_STR_INIT;
-	toy(&s, "smollm", T_Q2_K);
+	toy(&s, "llama", "smollm", NULL, T_Q2_K);
 	CHECK_STR(opened(s.data, s.len), "tensor 'blk.0.attn_q.weight': type 10 (Q2_K) is not supported");
 	spar_str_clear(&s);
-	toy(&s, "smollm", 99);
+	toy(&s, "llama", "smollm", NULL, 99);
 	CHECK_STR(opened(s.data, s.len), "tensor 'blk.0.attn_q.weight': type 99 (unknown) is not supported");
 	spar_str_clear(&s);
-	toy(&s, "smollm", T_Q6_K);
+	toy(&s, "llama", "smollm", NULL, T_Q6_K);
 	CHECK_STR(opened(s.data, s.len), "tensor 'blk.0.attn_q.weight': rows are no multiple of the block of Q6_K");
 	spar_str_clear(&s);
-	toy(&s, "other", T_F32);
+	toy(&s, "llama", "other", NULL, T_F32);
 	CHECK_STR(opened(s.data, s.len), "opens");
 	struct spar_gguf *g;
 	struct spar_err err;
@@ -325,7 +394,7 @@ int main(int argc, char **argv)
 {
 	struct spar_str whole = SPAR_STR_INIT;
 	struct spar_gguf *g;
-	toy(&whole, "smollm", T_F32);
+	toy(&whole, "llama", "smollm", NULL, T_F32);
 	if (argc == 3 && !strcmp(argv[1], "--write")) {
 		int rc = spar_file_write(argv[2], whole.data, whole.len, NULL);
 		spar_str_release(&whole);
@@ -341,6 +410,7 @@ int main(int argc, char **argv)
 		import(g);
 	}
 	spar_gguf_close(g);
+	import_gemma();
 	damaged(&whole);
 	spar_str_release(&whole);
 	spar_dir_remove(dir, NULL);

@@ -213,6 +213,37 @@ static void sharded(void)
 }
 
 /* To nearest, ties to even (the values of case B27), and every binary16 number there and back. */
+/* Five tensors of 8 bytes and one of 40 in files of 20 bytes at most: two, two, the large one alone, one. */
+static void written_in_shards(void)
+{
+	static const float values[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+	static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+	static const size_t sizes[] = {2, 2, 2, 2, 10, 2};
+	struct spar_tensor_view views[6];
+	struct spar_safetensors *s;
+	for (size_t i = 0; i < 6; i++)
+		views[i] = (struct spar_tensor_view){
+		    .name = names[i], .dtype = SPAR_F32, .n_dims = 1, .shape = {sizes[i]}, .data = values};
+	CHECK(spar_dir_make(at("shards"), NULL) == 0 && spar_dir_make(at("whole"), NULL) == 0);
+	CHECK(spar_safetensors_write_folder(at("shards"), views, 6, NULL, 0, 20, NULL) == 0);
+	CHECK(spar_safetensors_write_folder(at("whole"), views, 6, NULL, 0, 80, NULL) == 0);
+	CHECK(spar_file_exists(at("shards/model-00003-of-00004.safetensors")));
+	CHECK(spar_file_exists(at("whole/model.safetensors")) &&
+	      !spar_file_exists(at("whole/model.safetensors.index.json")));
+	CHECK_STR(opened("shards/model-00003-of-00004.safetensors", &s), "opens");
+	CHECK(spar_safetensors_count(s) == 1);
+	spar_safetensors_close(s);
+	CHECK_STR(opened("shards", &s), "opens");
+	CHECK(spar_safetensors_count(s) == 6);
+	for (size_t i = 0; i < 6; i++) {
+		float got[10];
+		const struct spar_tensor_view *v = spar_safetensors_find(s, names[i]);
+		CHECK(v && v->n_elements == sizes[i] && spar_tensor_view_f32(v, got, NULL) == 0 &&
+		      !memcmp(got, values, sizes[i] * sizeof *got));
+	}
+	spar_safetensors_close(s);
+}
+
 static void halves(void)
 {
 	static const float pairs[][2] = {
@@ -243,6 +274,7 @@ int main(void)
 	values();
 	round_trip();
 	sharded();
+	written_in_shards();
 	halves();
 	spar_dir_remove(dir, NULL);
 	return unit_done();
