@@ -219,6 +219,9 @@ ideal() { reply "$1" '{"op":"oracle","session":"s"}' | jq -r .text; }
 	diff <(jq -r .id "$SCRATCH/episodes") <(jq -r .id "$SCRATCH/prompts")
 	jq -c '{op: "reset", session: "s", seed, difficulty, max_steps, options}' "$SCRATCH/episodes" | spar env-osint | jq -c .messages >"$SCRATCH/played"
 	diff "$SCRATCH/played" <(jq -c .messages "$SCRATCH/prompts")
+	for records in episodes prompts; do
+		jq -e --slurpfile schema "$BATS_TEST_DIRNAME/../schemas/task.schema.json" 'keys - ($schema[0].properties | keys) == []' "$SCRATCH/$records"
+	done
 	jq -e '(.context | length) <= 20 and (.supporting_edges - .context) == [] and .answer == .supporting_edges[-1][2]' "$SCRATCH/prompts"
 }
 

@@ -1,6 +1,6 @@
 /* tools.c - see tools.h */
 #include "env/osint/tools.h"
-#include "env/osint/token.h"
+#include "env/osint/bag.h"
 #include "record/record.h"
 #include <math.h>
 #include <stdlib.h>
@@ -248,41 +248,16 @@ static void get_connections(struct finder *f)
 
 /* ---- memory ---- */
 
-enum { BAG = 256 };
-
-/* How often each token occurs, by the token's hash: rare tokens that share a place count as one. */
-static void fill_bag(double bag[BAG], const char *text, size_t n)
-{
-	struct spar_osint_token t = {text, n, NULL, 0};
-	while (spar_osint_token_next(&t)) {
-		uint32_t h = 2166136261u;
-		for (size_t i = 0; i < t.len; i++)
-			h = (h ^ (unsigned char)lower(t.at[i])) * 16777619u;
-		bag[h % BAG]++;
-	}
-}
-
-static double cosine(const double a[BAG], const double b[BAG])
-{
-	double dot = 0, aa = 0, bb = 0;
-	for (int i = 0; i < BAG; i++) {
-		dot += a[i] * b[i];
-		aa += a[i] * a[i];
-		bb += b[i] * b[i];
-	}
-	return aa > 0 && bb > 0 ? dot / sqrt(aa * bb) : 0;
-}
-
 static void search_memory(struct finder *f)
 {
-	double query[BAG] = {0};
+	struct spar_osint_bag query = {0};
 	double *scores = spar_calloc(f->d->n_calls + 1, sizeof *scores);
-	fill_bag(query, f->a->text[0], f->a->n[0]);
+	spar_osint_bag_add(&query, f->a->text[0], f->a->n[0]);
 	for (size_t i = 0; i < f->d->n_calls; i++) {
-		double bag[BAG] = {0};
-		fill_bag(bag, f->d->calls[i].args.data, f->d->calls[i].args.len);
-		fill_bag(bag, f->d->calls[i].output.data, f->d->calls[i].output.len);
-		scores[i] = cosine(query, bag);
+		struct spar_osint_bag bag = {0};
+		spar_osint_bag_add(&bag, f->d->calls[i].args.data, f->d->calls[i].args.len);
+		spar_osint_bag_add(&bag, f->d->calls[i].output.data, f->d->calls[i].output.len);
+		scores[i] = spar_osint_bag_cosine(&query, &bag);
 	}
 	begin(f);
 	while (f->shown < f->a->k) {
