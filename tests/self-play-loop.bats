@@ -82,7 +82,7 @@ fits_schema() { # FILE...
 	jq -e '.skipped == false and .held_out.delta_vs_original.tasks == 2 and (.model_evaluations.finetuned_answerer.episodes | length) == 2' \
 		"$SCRATCH/run/post_training_evaluation.json"
 	run -1 --separate-stderr play "$SCRATCH/strict" --set strict_asserts=true --set profile=sound
-	[[ $stderr == *"generator: all rewards of every group were equal"* ]]
+	[[ $stderr == *"answerer: all rewards of every group were equal"* ]]
 }
 
 @test "self-play: killed in each phase, the same command goes on to the same weights and summary" {
@@ -102,4 +102,38 @@ fits_schema() { # FILE...
 	done
 	cmp "$SCRATCH/whole/self_play_summary.json" <(sed "s,$SCRATCH/killed,$SCRATCH/whole,g" "$SCRATCH/killed/self_play_summary.json")
 	jq -e '.rounds[0].generator.diagnostics.weights_changed > 0' "$SCRATCH/whole/self_play_summary.json"
+}
+
+@test "self-play: a run is mirrored; what could not be uploaded is tried again at the end, and training goes on" {
+	mkdir "$SCRATCH/bin"
+	cat >"$SCRATCH/bin/hf" <<-'END'
+		#!/bin/bash
+		echo "$HF_TOKEN $*" >>"$HF_LOG"
+		[ "$(grep -c . "$HF_LOG")" != 1 ]
+	END
+	chmod +x "$SCRATCH/bin/hf"
+	export HF_LOG=$SCRATCH/log PATH=$SCRATCH/bin:$PATH
+	play "$SCRATCH/silent" --dry-run
+	[ ! -e "$HF_LOG" ]
+	HF_TOKEN=secret SPACE_ID=me/My_Space OSINT_HF_CHECKPOINT_REPO_PRIVATE=0 run -0 --separate-stderr play "$SCRATCH/Run 1" --dry-run
+	[[ $stderr == *"round_001/generator could not be uploaded; it is tried again at the end"* ]]
+	grep -q "^secret upload me/my_space-checkpoints $SCRATCH/Run 1/self_play_summary.json run-1/self_play_summary.json --repo-type=model --no-private" "$HF_LOG"
+	[ "$(grep -c round_001/generator "$HF_LOG")" = 2 ]
+	[ "$(wc -l <"$SCRATCH/Run 1/published.txt")" = 4 ]
+	# Nothing is sent twice.
+	HF_TOKEN=secret SPACE_ID=me/My_Space play "$SCRATCH/Run 1" --dry-run
+	[ "$(wc -l <"$HF_LOG")" = 5 ]
+}
+
+@test "self-play: the standalone script takes the reference's variables" {
+	TRAIN_SELF_PLAY_CONFIG_PATH=x.json TRAIN_SELF_PLAY_OUTPUT_DIR=out TRAIN_SELF_PLAY_ROUNDS=2 RUN_SELF_PLAY_DRY_RUN=1 \
+		VENV_PATH=v TRAIN_SETUP_COMMAND='echo set up' TRAIN_LOG_PATH=$SCRATCH/log MAKE="printf %s\\n" \
+		run -0 --separate-stderr pipelines/train_self_play_standalone.sh
+	[ "$output" = "set up
+self-play
+CONFIG=x.json
+RUN=out
+SELF_PLAY_FLAGS=--set rounds=2 --dry-run" ]
+	[ "$stderr" = "train_self_play_standalone: VENV_PATH has no effect" ]
+	tail -1 "$SCRATCH/log" | grep -q dry-run
 }

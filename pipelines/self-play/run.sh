@@ -30,6 +30,8 @@ run=${run:-$OUTPUT_DIR}
 . "$here/steps.sh"
 # shellcheck source=pipelines/self-play/evaluate.sh
 . "$here/evaluate.sh"
+# shellcheck source=pipelines/self-play/publish.sh
+. "$here/publish.sh"
 
 # ---- a run belongs to one configuration ----
 
@@ -103,4 +105,7 @@ done
 
 made "$run/post_training_evaluation.json" evaluate
 made "$run/self_play_summary.json" summarize
+publish "$run/post_training_evaluation.json"
+publish "$run/self_play_summary.json"
+publish_again
 regression_check

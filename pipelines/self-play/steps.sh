@@ -220,6 +220,7 @@ phase() { # DIR ROLE START REFERENCE DATASET
 	fi
 	made "$1/phase.json" describe_phase "$@"
 	[ -z "$STRICT_ASSERTS" ] || [ -n "$DRY_RUN" ] || assert_learned "$1" "$2"
+	publish "$1"
 }
 
 describe_phase() { # DIR ROLE START REFERENCE DATASET
