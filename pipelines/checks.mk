@@ -23,5 +23,6 @@ parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with t
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
 	$(VENV)/bin/python tests/parity/families.py $(B)
 	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)
+	$(VENV)/bin/python tests/golden/objectives.py | cmp - tests/golden/objectives.jsonl
 
 .PHONY: parity

@@ -107,15 +107,18 @@ static struct spar_reward_mix all_names(const struct spar_group *group)
 
 void spar_reward_mix_sum(const struct spar_reward_mix *m, struct spar_group *group)
 {
-	struct spar_reward_mix own = m->n ? (struct spar_reward_mix){0} : all_names(group);
-	const struct spar_reward_mix *mix = m->n ? m : &own;
+	struct spar_reward_mix own = {0};
+	if (!m->n) {
+		own = all_names(group);
+		m = &own;
+	}
 	for (size_t i = 0; i < group->n; i++) {
 		double sum = 0;
 		size_t n = 0;
-		for (size_t k = 0; k < mix->n; k++) {
-			double reward = reward_of(&group->members[i], mix->names[k]);
+		for (size_t k = 0; k < m->n; k++) {
+			double reward = reward_of(&group->members[i], m->names[k]);
 			if (!isnan(reward)) {
-				sum += mix->weights[k] * reward;
+				sum += m->weights[k] * reward;
 				n++;
 			}
 		}
@@ -127,18 +130,21 @@ void spar_reward_mix_sum(const struct spar_reward_mix *m, struct spar_group *gro
 bool spar_reward_mix_advantage(const struct spar_reward_mix *m, const struct spar_advantage_rules *r,
 			       const struct spar_group *group, double *adv)
 {
-	struct spar_reward_mix own = m->n ? (struct spar_reward_mix){0} : all_names(group);
-	const struct spar_reward_mix *mix = m->n ? m : &own;
+	struct spar_reward_mix own = {0};
+	if (!m->n) {
+		own = all_names(group);
+		m = &own;
+	}
 	double *column = spar_malloc((group->n + 1) * sizeof *column);
 	bool equal = true;
 	for (size_t i = 0; i < group->n; i++)
 		adv[i] = 0;
-	for (size_t k = 0; k < mix->n; k++) {
+	for (size_t k = 0; k < m->n; k++) {
 		for (size_t i = 0; i < group->n; i++)
-			column[i] = reward_of(&group->members[i], mix->names[k]);
+			column[i] = reward_of(&group->members[i], m->names[k]);
 		equal &= spar_advantage_group(r, column, group->n, column);
 		for (size_t i = 0; i < group->n; i++)
-			adv[i] += mix->weights[k] * column[i];
+			adv[i] += m->weights[k] * column[i];
 	}
 	free(column);
 	spar_reward_mix_release(&own);
