@@ -162,13 +162,16 @@ static int add_member(struct spar_str *s, struct import *im, const struct member
 	const char *name = is_gpt2(im) ? m->gpt2 : m->name;
 	uint64_t whole;
 	double v;
-	int rc;
+	int rc = 0;
 	if (!name || (!m->needed && !spar_gguf_has(im->g, key(im, m->rest))))
 		return 0;
 	spar_str_addf(s, ",\n  \"%s\": ", name);
-	if (m->fraction && (rc = spar_gguf_double(im->g, key(im, m->rest), &v, err)) == 0)
+	if (m->fraction && (rc = spar_gguf_double(im->g, key(im, m->rest), &v, err)) == 0) {
+		size_t at = s->len;
 		spar_str_add_float(s, (float)v); /* stored as float32: 1e-05, not 9.999999747378752e-06 */
-	else if (!m->fraction && (rc = spar_gguf_u64(im->g, key(im, m->rest), &whole, err)) == 0)
+		spar_str_adds(s, strpbrk(s->data + at, ".e") ? "" : ".0"); /* some readers tell 30 from 30.0 */
+	}
+	if (!m->fraction && (rc = spar_gguf_u64(im->g, key(im, m->rest), &whole, err)) == 0)
 		spar_str_addf(s, "%llu", (unsigned long long)whole);
 	return rc;
 }
