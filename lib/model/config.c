@@ -79,48 +79,17 @@ static const struct family {
 
 /* Keys that do not change what a model computes, or that are read elsewhere. Dropout rates are of the training that made
  * the model. */
-static const char *const harmless[] = {"architectures",
-				       "transformers_version",
-				       "torch_dtype",
-				       "dtype",
-				       "use_cache",
-				       "_name_or_path",
-				       "name_or_path",
-				       "model_name",
-				       "auto_map",
-				       "tokenizer_class",
-				       "bos_token_id",
-				       "eos_token_id",
-				       "pad_token_id",
-				       "unk_token_id",
-				       "sep_token_id",
-				       "decoder_start_token_id",
-				       "attention_dropout",
-				       "attn_pdrop",
-				       "embd_pdrop",
-				       "resid_pdrop",
-				       "hidden_dropout",
-				       "summary_*",
-				       "pretraining_tp",
-				       "task_specific_params",
-				       "problem_type",
-				       "id2label",
-				       "label2id",
-				       "gradient_checkpointing",
-				       "return_dict",
-				       "output_attentions",
-				       "output_hidden_states",
-				       "chunk_size_feed_forward",
-				       "n_ctx",
-				       "attn_implementation",
-				       "_attn_implementation*",
-				       "cache_implementation",
-				       "is_llama_config",
-				       "transformers.js_config",
-				       "unsloth*",
-				       "reorder_and_upcast_attn",
-				       "hidden_activation", /* of a first Gemma, whose hidden_act counts */
-				       NULL};
+static const char *const harmless[] = {
+    "architectures", "transformers_version", "torch_dtype", "dtype", "use_cache", "_name_or_path", "name_or_path",
+    "model_name", "auto_map", "tokenizer_class", "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id",
+    "sep_token_id", "decoder_start_token_id", "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop",
+    "hidden_dropout", "summary_*", "pretraining_tp", "task_specific_params", "problem_type", "id2label", "label2id",
+    "gradient_checkpointing", "return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward",
+    "n_ctx", "attn_implementation", "_attn_implementation*", "cache_implementation", "is_llama_config",
+    "transformers.js_config", "unsloth*", "reorder_and_upcast_attn", "_commit_hash", "do_sample", "max_length",
+    "temperature", "top_k", "top_p", "repetition_penalty",
+    /* one of a pair, or a neighbour's, where it is not read: */
+    "hidden_act", "hidden_activation", "max_window_layers", NULL};
 
 static int unknown_family(const char *type, struct spar_err *err)
 {

@@ -96,6 +96,48 @@ static void configs(void)
 	CHECK(c.ropes[0].theta == 5e5);
 }
 
+/* What well-known models say in their config.json beside their sizes. */
+static void known_configs(void)
+{
+	static const char *const rows[] = {
+	    /* SmolLM2 */
+	    "\"model_type\":\"llama\",\"is_llama_config\":true,\"rope_interleaved\":false,\"pretraining_tp\":1,"
+	    "\"transformers.js_config\":{\"kv_cache_dtype\":{\"fp16\":\"float16\"}},\"torch_dtype\":\"bfloat16\"",
+	    /* Llama 3.2 */
+	    "\"model_type\":\"llama\",\"rope_theta\":500000.0,\"rope_scaling\":{\"factor\":32.0,\"high_freq_factor\":4."
+	    "0,"
+	    "\"low_freq_factor\":1.0,\"original_max_position_embeddings\":8192,\"rope_type\":\"llama3\"}",
+	    /* Qwen 2.5 with long context */
+	    "\"model_type\":\"qwen2\",\"max_window_layers\":21,\"sliding_window\":32768,\"use_mrope\":false,"
+	    "\"use_sliding_window\":false,\"rope_scaling\":{\"factor\":4.0,\"original_max_position_embeddings\":32768,"
+	    "\"type\":\"yarn\"}",
+	    /* SmolLM3 */
+	    "\"model_type\":\"smollm3\",\"layer_types\":[\"full_attention\"],\"max_window_layers\":28,"
+	    "\"no_rope_layer_interval\":4,\"no_rope_layers\":[1],\"pretraining_tp\":2,\"sliding_window\":null,"
+	    "\"use_sliding_window\":false,\"mlp_bias\":false",
+	    /* Gemma 2 and 3 */
+	    "\"model_type\":\"gemma2\",\"cache_implementation\":\"hybrid\",\"hidden_act\":\"gelu_pytorch_tanh\","
+	    "\"hidden_activation\":\"gelu_pytorch_tanh\",\"final_logit_softcapping\":30.0,\"sliding_window\":4096",
+	    "\"model_type\":\"gemma3_text\",\"rope_local_base_freq\":10000,\"rope_theta\":1000000,\"rope_scaling\":"
+	    "null,"
+	    "\"sliding_window\":512,\"sliding_window_pattern\":6,\"attn_logit_softcapping\":null",
+	};
+	struct spar_config c;
+	char config[1024];
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		snprintf(config, sizeof config, "{%s,%s}", strchr(SHAPE, ',') + 1, rows[i]);
+		CHECK_STR(loaded(&c, config), "ok");
+	}
+	CHECK(c.layers[0].windowed && c.layers[0].rope == 1 && c.ropes[0].theta == 1e6 && c.ropes[1].theta == 1e4);
+	CHECK_STR(
+	    loaded(&c,
+		   "{\"model_type\":\"gpt2\",\"n_embd\":2,\"n_head\":2,\"n_layer\":2,\"n_ctx\":1024,"
+		   "\"n_positions\":1024,\"vocab_size\":50257,\"eos_token_id\":50256,\"summary_type\":\"cls_index\","
+		   "\"task_specific_params\":{\"text-generation\":{\"do_sample\":true}},\"attn_pdrop\":0.1}"),
+	    "ok");
+	CHECK(c.intermediate_size == 8 && c.head_dim == 1 && c.layers[1].rope == -1 && c.tie_word_embeddings);
+}
+
 /* The end set is the union of both files and the tokenizer's, which comes first. */
 static void end_tokens(void)
 {
@@ -380,6 +422,7 @@ int main(void)
 	if (!mkdtemp(dir) || spar_dir_make(at("m"), NULL) < 0)
 		return 1;
 	configs();
+	known_configs();
 	end_tokens();
 	heads();
 	hashes();
