@@ -37,7 +37,7 @@ advantages() { spar advantage --quiet "$@" | jq -r '.advantage|.*1e6|round/1e6' 
 	[ "$rows" -gt 20 ]
 }
 
-@test "advantage: a null reward gets 0 and takes no part; equal rewards give exact zeros" {
+@test "advantage: a null reward gets 0 and takes no part; equal rewards give exact zeros (B19, B22)" {
 	[ "$(plain 1 null 0 1 | advantages)" = "0.57725 0 -1.154501 0.57725" ]
 	run -0 --separate-stderr bash -c 'printf "{\"group\":\"g\",\"reward\":%s}\n" 0.1 0.1 0.1 | spar advantage'
 	[ "$(jq -c .advantage <<<"$output" | paste -sd' ')" = "0 0 0" ]

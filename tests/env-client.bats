@@ -4,7 +4,7 @@ load common
 # Run sft-collect against an environment given as shell text; 1 s is the limit for a reply.
 collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --env="$1"; }
 
-@test "client: a banner on standard output is an error that names environment, line and record" {
+@test "client: a banner on standard output is an error that names environment, line and record (B16)" {
 	env='sh -c '\''echo ready; while read l; do echo "{\"obs\":\"ok\",\"done\":true,\"reward\":1}"; done'\'
 	run -1 --separate-stderr collect "$env"
 	[ -z "$output" ]
@@ -12,12 +12,12 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 	[[ $stderr == "sft-collect: environment 'sh -c "*": describe: "*": 'ready'" ]]
 }
 
-@test "client: output that is not line-buffered: a time limit, and a hint" {
+@test "client: output that is not line-buffered: a time limit, and a hint (B16)" {
 	run -1 --separate-stderr collect "awk '{print \"{\\\"obs\\\":\\\"ok\\\",\\\"done\\\":true}\"}' | cat"
 	[[ $stderr == *"describe: no reply within 1 s, is its output line-buffered?" ]]
 }
 
-@test "client: an environment that exits at once: its status, and no death by signal" {
+@test "client: an environment that exits at once: its status, and no death by signal (B16)" {
 	for env in true 'exit 5' 'spar env-cern --no-such-option 2>/dev/null'; do
 		echo "$env"
 		run -1 --separate-stderr collect "$env"
@@ -26,7 +26,7 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 	done
 }
 
-@test "client: two lines for one request are an error, not answers one behind" {
+@test "client: two lines for one request are an error, not answers one behind (B16)" {
 	run -1 --separate-stderr collect 'spar env-cern --oracle | while read -r l; do printf "%s\n" "$l" "$l"; done'
 	[ -z "$output" ]
 	[[ $stderr == "sft-collect: environment 'spar env-cern"* ]]

@@ -21,7 +21,7 @@ right() {
 	done
 }
 
-@test "eval: rollouts that were scored before: pass@k by products, null where it cannot be known" {
+@test "eval: rollouts that were scored before: pass@k by products, null where it cannot be known (B35)" {
 	right a 1 4 >in
 	run -0 --separate-stderr spar eval --quiet --pass-at=1,2,4,5 in
 	[ "${#lines[@]}" = 5 ]
@@ -33,7 +33,7 @@ right() {
 		jq -e '.summary.models.records.pass_at | (.["1"] - 0.005 | fabs < 1e-9) and (.["100"] - 0.5 | fabs < 1e-9)'
 }
 
-@test "eval: null rewards are no wrong answers: left out and counted, as are failed episodes" {
+@test "eval: null rewards are no wrong answers: left out and counted, as are failed episodes (B35)" {
 	{ right a 1 2 && echo '{"type":"rollout","group":"a","sample":2,"turns":[],"env":null,"reward":null}' &&
 		echo '{"type":"rollout","group":"a","sample":3,"turns":[],"env":null,"error":"lost","reward":null}'; } >in
 	spar eval --quiet --pass-at=1,3 in >out

@@ -141,7 +141,7 @@ adapter() {
 	[ "$stderr" = "model: $SCRATCH/base: no adapter_config.json: nothing to merge" ]
 }
 
-@test "model: an adapter of scale 0 is told of" {
+@test "model: an adapter of scale 0 is told of (B29)" {
 	toy
 	spar model import "$SCRATCH/toy.gguf" --out="$SCRATCH/base"
 	adapter "$SCRATCH/base" "$SCRATCH/lora"
@@ -183,7 +183,7 @@ adapter() {
 	[ "${stderr_lines[0]}" = "model: one folder or file at most, got 'y' too" ]
 }
 
-@test "model: damaged weights never kill a reader" {
+@test "model: damaged weights never kill a reader (B32)" {
 	toy
 	spar model import "$SCRATCH/toy.gguf" --out="$SCRATCH/toy"
 	"$SPAR_BUILD/fuzz/gguf" -n 100 "$SCRATCH/toy.gguf"

@@ -51,3 +51,43 @@ without_time() { jq -c 'del(.step_time)' "$1"; }
 	[ "$(wc -l <lag/grpo.metrics.jsonl)" = 4 ]
 	zstdcat lag/grpo/rollouts-*.zst | jq -e -s 'map(select(.type == "rollout") | .step - .policy.version) | unique == [0, 1]'
 }
+
+@test "make believes no half file: a stage that fails, after none or all of its output, fails the target, and again (B40)" {
+	cd "$SCRATCH"
+	pipeline sft RUN="$SCRATCH/good"
+	mkdir bin
+	cat >bin/spar <<-'END'
+		#!/bin/bash
+		# spar, but the tool named in $FAILS answers nothing, or all of it, and fails
+		[ "$1" = "${FAILS%-late}" ] || exec "$SPAR_BUILD/bin/spar" "$@"
+		case $FAILS in *-late) "$SPAR_BUILD/bin/spar" "$@" ;; esac
+		exit 9
+	END
+	chmod +x bin/spar
+	for tool in env-cern rollout score advantage update; do
+		for FAILS in $tool $tool-late; do
+			export FAILS
+			echo "$FAILS"
+			cp -r good "$FAILS"
+			for again in 1 2; do
+				run pipeline grpo RUN="$SCRATCH/$FAILS" SPAR="$SCRATCH/bin/spar" ENV="$SPAR_BUILD/bin/spar env-cern" GRPO_STEPS=1
+				[ "$status" -ne 0 ]
+				[ ! -e "$FAILS/grpo.metrics.jsonl" ]
+			done
+		done
+	done
+	for tool in sft-collect update; do
+		export FAILS=$tool-late
+		for again in 1 2; do
+			run pipeline sft RUN="$SCRATCH/sft-$tool" SPAR="$SCRATCH/bin/spar" ENV="$SPAR_BUILD/bin/spar env-cern"
+			[ "$status" -ne 0 ]
+			[ ! -e "sft-$tool/sft.metrics.jsonl" ]
+		done
+	done
+	export FAILS=eval-late
+	for again in 1 2; do
+		run pipeline evaluate RUN="$SCRATCH/good" SPAR="$SCRATCH/bin/spar"
+		[ "$status" -ne 0 ]
+		[ ! -e good/evaluation.json ]
+	done
+}

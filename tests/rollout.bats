@@ -45,7 +45,7 @@ sample() { spar rollout --quiet --model="$MODEL" --max-completion-length=8 --see
 	jq -e --arg dir "$MODEL" '.policy.path == $dir' <(head -1 out)
 }
 
-@test "rollout: the same whatever is sampled beside it; samples of a group differ; a second run repeats it" {
+@test "rollout: the same whatever is sampled beside it; samples of a group differ; a second run repeats it (B12)" {
 	chats 5 >tasks
 	sample -n 4 --max-completion-length=16 <tasks >base
 	[ "$(wc -l <base)" = 20 ]
@@ -60,7 +60,7 @@ sample() { spar rollout --quiet --model="$MODEL" --max-completion-length=8 --see
 	! cmp -s base other
 }
 
-@test "rollout: a completion ends by its token, not by its length" {
+@test "rollout: a completion ends by its token, not by its length (B10)" {
 	make_model ends '.eos_token_id = 9' '.eos_token_id = [2, 9]'
 	while read -r ids reason n trained; do
 		spar rollout --quiet --model=ends -n 1 --max-completion-length=3 --force-ids="$ids" <<<'{"prompt":"x"}' >out
@@ -78,7 +78,7 @@ END
 	spar rollout --quiet --model=ends -n 1 --force-ids='[2]' <<<'{"prompt":"x"}' | jq -e '.turns[0].completion == ""'
 }
 
-@test "rollout: a prompt that does not fit is refused by name and counted; one id of room gives one token" {
+@test "rollout: a prompt that does not fit is refused by name and counted; one id of room gives one token (B14)" {
 	text=$(spar rollout --quiet --model="$MODEL" --dry-run <<<'{"prompt":"1"}' | jq '.prompt_ids | length')
 	long=$(printf '%*s' $((10 - text)) '' | tr ' ' 1) short=$(printf '%*s' $((8 - text)) '' | tr ' ' 1)
 	printf '{"id":"long","prompt":"%s"}\n{"id":"short","prompt":"%s"}\n' "$long" "$short" >tasks
@@ -91,7 +91,7 @@ END
 	[ "${#lines[@]}" = 2 ]
 }
 
-@test "rollout: log-probabilities are of the whole tempered distribution; what was cut is said" {
+@test "rollout: log-probabilities are of the whole tempered distribution; what was cut is said (B15)" {
 	chats 4 >tasks
 	sample -n 1 --top-k=1 <tasks >out
 	# The mass of the one kept token is its probability.
@@ -111,7 +111,7 @@ END
 		and ([.[0].logprobs, .[1].logprobs] | transpose | all(.[0] - .[1] | fabs < 1e-5))' drawn forced
 }
 
-@test "rollout: ids beyond the tokenizer are never drawn" {
+@test "rollout: ids beyond the tokenizer are never drawn (B05)" {
 	make_model wide '.vocab_size = 4096'
 	size=$(jq '[.model.vocab[], .added_tokens[].id] | max + 1' "$TINY/tokenizer.json")
 	[ "$size" -lt 4096 ]
@@ -119,7 +119,7 @@ END
 		jq -se --argjson size "$size" '[.[].turns[].completion_ids[]] | length > 100 and max < $size'
 }
 
-@test "rollout --dry-run: markers of the template become ids, the same text in a message does not" {
+@test "rollout --dry-run: markers of the template become ids, the same text in a message does not (B04)" {
 	end=$(jq -r '.eos_token' "$TINY/tokenizer_config.json")
 	id=$(jq --arg mark "$end" '.added_tokens[] | select(.content == $mark).id' "$TINY/tokenizer.json")
 	count() { jq -n --arg c "$1" '{messages:[{role:"user",content:$c}]}' -c |
@@ -129,7 +129,7 @@ END
 	[[ $output == '{"id":1.0,"messages":[{"role":"user","content":"hi"}],"prompt":"'*'","prompt_ids":['*']}' ]]
 }
 
-@test "rollout: a character that is cut in the middle still makes valid JSON" {
+@test "rollout: a character that is cut in the middle still makes valid JSON (B05)" {
 	lead=$(jq '.model.vocab["ð"]' "$TINY/tokenizer.json") # the first byte of an emoji
 	sample -n 1 --max-completion-length=1 --force-ids="[$lead]" <<<'{"prompt":"x"}' >out
 	jq -e --argjson id "$lead" '.turns[0] | .completion == "\ufffd" and .completion_ids == [$id]' out
@@ -152,7 +152,7 @@ END
 	sample --dry-run --env="$COUNT" <<<'{"env":"count","seed":4}' | jq -e '.prompt | test("seed 4 turn 0")'
 }
 
-@test "rollout: where a conversation goes on, so do the ids of the turns before" {
+@test "rollout: where a conversation goes on, so do the ids of the turns before (B09)" {
 	episodes 2 5 8 >tasks
 	sample -n 4 --env="$COUNT talk" <tasks >out
 	jq -se 'length == 12 and all(has("error") | not)
@@ -171,7 +171,7 @@ END
 	head -1 out | jq -c '.turns[1].prompt_ids' | spar text decode --model="$TINY" | cmp - text
 }
 
-@test "rollout: a template that rewrites earlier turns is refused by name" {
+@test "rollout: a template that rewrites earlier turns is refused by name (B09)" {
 	cp -r "$MODEL" forgetful
 	printf '%s' "{% for m in messages %}{% if loop.last or m['role'] == 'user' %}<{{ m['role'] }}>{{ m['content'] }}{% else %}<gone>{% endif %}{% endfor %}<assistant>" >forgetful/chat_template.jinja
 	episodes 2 3 >tasks

@@ -2,7 +2,7 @@ load common
 
 five() { printf '{"id":"%s","x":1}\n' a b c d e; }
 
-@test "score: null abstains; none, two and errors are errors of their line, which stays in its place" {
+@test "score: null abstains; none, two and errors are errors of their line, which stays in its place (B19)" {
 	five >"$SCRATCH/in"
 	run -3 --separate-stderr spar score --reward 'r=if .id=="b" then null elif .id=="c" then empty
 		elif .id=="d" then (1,2) elif .id=="e" then error("boom") else .x end' "$SCRATCH/in"
@@ -17,7 +17,7 @@ five() { printf '{"id":"%s","x":1}\n' a b c d e; }
 	[ "${#lines[@]}" = 5 ]
 }
 
-@test "score: only finite numbers, true and false are rewards; the error shows value and type" {
+@test "score: only finite numbers, true and false are rewards; the error shows value and type (B20)" {
 	printf '{"x":0,"t":"%s"}\n' nan >"$SCRATCH/in"
 	while IFS=$'\t' read -r program want; do
 		run -3 --separate-stderr spar score --quiet --reward "r=$program" "$SCRATCH/in"
@@ -50,7 +50,7 @@ null+1	1
 END
 }
 
-@test "score: several values from within path() do not upset the next record" {
+@test "score: several values from within path() do not upset the next record (B20)" {
 	five >"$SCRATCH/in"
 	run -3 --separate-stderr spar score --quiet --reward 'r=path(..)' "$SCRATCH/in"
 	[ "${#lines[@]}" = 5 ]

@@ -79,7 +79,7 @@ collect() { spar sft-collect --quiet "$@"; }
 	collect --episodes=3 | cmp - <(sed -E 's/,"prompt":"([^"\\]|\\.)*"//' "$SCRATCH/out")
 }
 
-@test "sft-collect: the first prompt of an episode is, byte for byte, the one that rollout makes" {
+@test "sft-collect: the first prompt of an episode is, byte for byte, the one that rollout makes (B18)" {
 	collect --episodes=6 --all --model="$TINY" | jq -c 'select(.step == 0).prompt' >"$SCRATCH/here"
 	spar env-cern --tasks=6 | spar rollout -q --dry-run --model="$TINY" --env='spar env-cern' | jq -c .prompt >"$SCRATCH/there"
 	[ "$(wc -l <"$SCRATCH/here")" = 6 ]

@@ -15,7 +15,7 @@ score() {
 	return $rc
 }
 
-@test "zstd: frames in a row, empty frames and skippable frames are one stream" {
+@test "zstd: frames in a row, empty frames and skippable frames are one stream (B37)" {
 	{ frame; frame; } >"$SCRATCH/in"
 	run -0 --separate-stderr score
 	[ "$(cat "$SCRATCH/out")" = $'{"i":0}\n{"i":0}' ]
@@ -24,7 +24,7 @@ score() {
 	[ "$(cat "$SCRATCH/out")" = $'{"i":0}\n{"i":0}' ]
 }
 
-@test "zstd: no bytes and an empty frame are zero records" {
+@test "zstd: no bytes and an empty frame are zero records (B37)" {
 	: >"$SCRATCH/in"
 	run -0 --separate-stderr score
 	[ ! -s "$SCRATCH/out" ]
@@ -33,7 +33,7 @@ score() {
 	[ ! -s "$SCRATCH/out" ]
 }
 
-@test "zstd: cut off in the checksum or in the header, junk behind, a changed byte: an error" {
+@test "zstd: cut off in the checksum or in the header, junk behind, a changed byte: an error (B37)" {
 	frame | head -c -1 >"$SCRATCH/in"
 	run -3 --separate-stderr score
 	[[ $stderr == "score: <stdin>: after line "?": cut off inside a zstd frame" ]]
@@ -48,7 +48,7 @@ score() {
 	[[ $stderr == *checksum* ]]
 }
 
-@test "zstd: a stream cut in the middle gives whole records, then the error" {
+@test "zstd: a stream cut in the middle gives whole records, then the error (B37)" {
 	ids 100000 | zstd -q | head -c 30000 >"$SCRATCH/in"
 	run -3 --separate-stderr score
 	n=$(wc -l <"$SCRATCH/out")
@@ -56,7 +56,7 @@ score() {
 	cmp "$SCRATCH/out" <(ids "$n")
 }
 
-@test "zstd: a window over 128 MiB is refused with both sizes" {
+@test "zstd: a window over 128 MiB is refused with both sizes (B37)" {
 	ids 10 | zstd -q --ultra --long=31 >"$SCRATCH/in"
 	run -3 --separate-stderr score
 	[[ $stderr == *"needs a window of 2147483648 bytes, the limit is 134217728" ]]
@@ -73,7 +73,7 @@ score() {
 	[ -z "$(ls "$SCRATCH" | grep other)" ]
 }
 
-@test "json: ids, numbers, blanks and key order pass through byte for byte" {
+@test "json: ids, numbers, blanks and key order pass through byte for byte (B38)" {
 	cat >"$SCRATCH/in" <<'END'
 {"id":9007199254740993,"b":100000000000000000000,"x":1.0,"a" : 1.10 }
 { "z":1,"z":2, "u":"\u0000\ud83d\ude00\udc00" }
@@ -99,13 +99,13 @@ END
 	[ "${lines[3]}" = '{"rewards":{"n":2},"reward":2}' ]
 }
 
-@test "json: a BOM, CR, blank lines and a last line without newline are no trouble" {
+@test "json: a BOM, CR, blank lines and a last line without newline are no trouble (B38)" {
 	printf '\xef\xbb\xbf{"i":0}\r\n\n \t\r\n{"i":1}' >"$SCRATCH/in"
 	run -0 --separate-stderr score
 	[ "$(cat "$SCRATCH/out")" = $'{"i":0}\n{"i":1}' ]
 }
 
-@test "json: what is not one object of strict JSON is refused, with line and byte" {
+@test "json: what is not one object of strict JSON is refused, with line and byte (B38)" {
 	while IFS=$'\t' read -r line what; do
 		printf '{"i":0}\n\n%b\n' "$line" >"$SCRATCH/in"
 		run -3 --separate-stderr score
@@ -125,7 +125,7 @@ END
 END
 }
 
-@test "json: --skip-bad goes on, counts and keeps what it refused" {
+@test "json: --skip-bad goes on, counts and keeps what it refused (B38)" {
 	printf '%s\n' '{"i":0}' '{"i":' '{"i":2}' '[]' >"$SCRATCH/in"
 	run -0 --separate-stderr score --skip-bad --rejects "$SCRATCH/rejects"
 	[ "$(cat "$SCRATCH/out")" = $'{"i":0}\n{"i":2}' ]
@@ -134,7 +134,7 @@ END
 	run -2 --separate-stderr score --rejects "$SCRATCH/rejects"
 }
 
-@test "json: a line of 70 MB works" {
+@test "json: a line of 70 MB works (B38)" {
 	{ printf '{"x":"'; head -c 70000000 /dev/zero | tr '\0' a; printf '"}\n'; } >"$SCRATCH/in"
 	run -0 --separate-stderr bash -c 'spar score --quiet --reward "n=.x|length" <"$1" | tail -c 42' - "$SCRATCH/in"
 	[[ $output == *'"reward":70000000}' ]]
@@ -152,6 +152,18 @@ END
 	exec 8>&-
 	wait $!
 	exec 9<&-
+}
+
+@test "a last stage that fails ends the stages before it, also while they wait for input" {
+	mkfifo "$SCRATCH/tasks"
+	sleep 60 >"$SCRATCH/tasks" 3>&- & # holds the input open, and says nothing
+	local holder=$!
+	run timeout 50 bash -o pipefail -c 'spar score --quiet <"$1" | spar advantage --quiet | false' - "$SCRATCH/tasks"
+	[ "$status" -eq 1 ]
+	run timeout 50 bash -o pipefail -c 'spar rollout --policy="$1" --num-generations=2 --quiet <"$2" | spar score --quiet | false' - \
+		"$SCRATCH/policy" "$SCRATCH/tasks"
+	[ "$status" -eq 1 ]
+	kill "$holder"
 }
 
 @test "a reader that leaves ends the writer quietly; a full disk is an error" {

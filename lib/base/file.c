@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,6 +346,17 @@ void spar_map_close(struct spar_map *m)
 	if (m->data)
 		munmap((void *)m->data, m->size);
 	*m = (struct spar_map){0};
+}
+
+bool spar_wait_input(int fd, int timeout_ms)
+{
+	struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = STDOUT_FILENO}};
+	int n = poll(p, 2, timeout_ms);
+	if (n > 0 && p[1].revents & POLLERR) {
+		raise(SIGPIPE);
+		n = poll(p, 1, timeout_ms); /* it is ignored: the next write will tell */
+	}
+	return n > 0 && p[0].revents;
 }
 
 double spar_clock_s(void)

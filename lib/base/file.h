@@ -59,4 +59,9 @@ void spar_map_close(struct spar_map *m);
 /*! Seconds of a monotonic clock. */
 double spar_clock_s(void);
 
+/*! Wait until fd can be read, at most timeout_ms (-1: for ever); fd -1 just waits. True if it can be. When the reader of
+ *  our standard output leaves meanwhile, SIGPIPE comes at once and not with the next write, so a pipeline whose last
+ *  stage fails does not wait for ever on its first. */
+bool spar_wait_input(int fd, int timeout_ms);
+
 #endif

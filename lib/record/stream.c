@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +84,7 @@ size_t spar_reader_line(const struct spar_reader *r)
 static int read_some(struct spar_reader *r, void *to, size_t room, size_t *got, struct spar_err *err)
 {
 	ssize_t n;
+	spar_wait_input(r->fd, -1);
 	do
 		n = read(r->fd, to, room);
 	while (n < 0 && errno == EINTR);
@@ -285,8 +285,8 @@ int spar_reader_next(struct spar_reader *r, const char **line, size_t *len, stru
 
 bool spar_reader_ready(struct spar_reader *r, int timeout_ms)
 {
-	struct pollfd p = {.fd = r->fd, .events = POLLIN};
-	return find_newline(r) || r->raw_pos < r->raw_end || r->more_out || r->eof || poll(&p, 1, timeout_ms) > 0;
+	return find_newline(r) || r->raw_pos < r->raw_end || r->more_out || r->eof ||
+	       spar_wait_input(r->fd, timeout_ms);
 }
 
 /* ---- writing ---- */

@@ -9,10 +9,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#define POLL_S 0.005 /* what a sampler loses per step at most: little against the step */
+#define POLL_MS 5 /* what a sampler loses per step at most: little against the step */
 
 struct spar_policy {
 	char *dir;
@@ -290,19 +289,13 @@ int spar_policy_publish(struct spar_policy *p, char *tmp, int64_t step, int64_t 
 
 /* ---- sampler ---- */
 
-static void nap(void)
-{
-	struct timespec t = {.tv_nsec = (long)(POLL_S * 1e9)};
-	nanosleep(&t, NULL);
-}
-
 int spar_policy_attach(struct spar_policy **out, const char *dir, double timeout_s, int64_t *step, struct spar_err *err)
 {
 	struct spar_policy *p = *out = open_dir(dir, false, err);
 	if (!p)
 		return -(int)SPAR_FAIL;
 	double deadline = spar_clock_s() + timeout_s;
-	for (;; nap()) {
+	for (;; spar_wait_input(-1, POLL_MS)) {
 		struct session s;
 		int64_t pid = holder(p->lock);
 		int rc = pid ? read_session(p, &s, err) : 0;
@@ -348,7 +341,7 @@ int spar_policy_wait(struct spar_policy *p, int64_t step, double timeout_s, int6
 		if (spar_clock_s() > deadline)
 			return spar_fail(err, SPAR_FAIL, "%s: version %" PRId64 " has not come within %g s", p->dir,
 					 step, timeout_s);
-		nap();
+		spar_wait_input(-1, POLL_MS);
 	}
 	if (rc == 1)
 		*path = version_path(p->dir, *version);
