@@ -1,10 +1,6 @@
-/* template.c - whatever bytes a template is made of, parsing and rendering end, and what is marked lies inside the text. Takes
- * files on the command line; with a fuzzer: clang -fsanitize=fuzzer -DFUZZER. */
-#include "base/file.h"
+/* template.c - whatever bytes a template is made of, parsing and rendering end, and what is marked lies inside the text. */
 #include "text/jinja.h"
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
@@ -28,17 +24,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	spar_jinja_free(t);
 	return 0;
 }
-
-#ifndef FUZZER
-int main(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		struct spar_str file = SPAR_STR_INIT;
-		if (spar_file_read(argv[i], 1 << 24, &file, NULL) < 0)
-			return 1;
-		LLVMFuzzerTestOneInput((const uint8_t *)file.data, file.len);
-		spar_str_release(&file);
-	}
-	return 0;
-}
-#endif
