@@ -28,7 +28,7 @@ struct spar_producer {
 	int64_t step, first; /* batches so far, and when this run began */
 	int64_t version;     /* -1: a plain model */
 	int64_t n_groups;    /* of this batch */
-	double start_s;
+	double busy_s;       /* spent on sampling, not on waiting for weights or tasks */
 };
 
 static int open_sampler(struct spar_producer *p, struct spar_err *err)
@@ -173,18 +173,19 @@ static enum stop read_tasks(struct spar_producer *p, struct spar_record **rec)
 
 static void show(const struct spar_producer *p)
 {
-	double s = spar_clock_s() - p->start_s;
 	char step[40] = "";
 	uint64_t steps = p->opt.max_steps > p->first ? (uint64_t)(p->opt.max_steps - p->first) : 0;
 	if (p->opt.batch)
 		snprintf(step, sizeof step, "step %" PRId64 ", ", p->step);
 	spar_listener_progress(&p->on, p->queue.n_done, steps * (uint64_t)(p->opt.batch * p->opt.group_size),
-			       "%s%.0f tok/s", step, s > 0 ? (double)spar_sampler_tokens(p->sampler) / s : 0);
+			       "%s%.0f tok/s", step, (double)spar_sampler_tokens(p->sampler) / (p->busy_s + 1e-9));
 }
 
 static int advance(struct spar_producer *p)
 {
+	double start_s = spar_clock_s();
 	int rc = spar_sampler_step(p->sampler, &p->f->err);
+	p->busy_s += spar_clock_s() - start_s;
 	if (rc >= 0 && spar_queue_write(&p->queue) < 0)
 		rc = -(int)p->f->err.code;
 	show(p);
@@ -305,7 +306,6 @@ int spar_producer_run(struct spar_producer *p)
 	int rc = p->opt.policy ? follow_policy(p) : spar_sampler_load(p->sampler, p->model, &p->f->err);
 	if (rc < 0)
 		return rc;
-	p->start_s = spar_clock_s();
 	while ((rc = begin_batch(p)) > 0) {
 		int more = play_batch(p);
 		rc = more < 0 ? more : end_batch(p);
