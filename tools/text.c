@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/opt.h"
+#include "record/jq.h"
 #include "record/record.h"
 #include "text/chat.h"
 #include <errno.h>
@@ -15,7 +16,7 @@ static const struct spar_usage usage = {"text", "encode|decode|render [options]"
 					"with messages through the chat template to text, a JSON string or ids."};
 
 struct opts {
-	const char *model, *template;
+	const char *model, *template, *variables;
 	bool lines, no_markers, add_special, skip_special, json, ids, no_prompt, content_markers;
 };
 
@@ -24,6 +25,7 @@ struct text {
 	const struct opts *o;
 	struct spar_tokenizer *tokenizer; /* NULL: --template alone */
 	struct spar_chat *chat;           /* render only */
+	struct spar_jq *variables;        /* render only; NULL: none */
 	struct spar_str out;
 	struct spar_ids token_ids;
 	bool warned;
@@ -130,23 +132,42 @@ static int decode_line(struct text *t, const char *line, size_t len)
 	return rc < 0 ? rc : put_text(t);
 }
 
+/* What --variables makes of the record: an object. */
+static int variables_of(struct text *t, jv record, jv *out)
+{
+	if (!t->variables)
+		return 0;
+	int n = spar_jq_run(t->variables, jv_copy(record), out, &t->err);
+	if (n < 0)
+		return spar_fail_at(&t->err, "--variables");
+	return n == 1 && jv_get_kind(*out) == JV_KIND_OBJECT
+		   ? 0
+		   : spar_fail(&t->err, SPAR_INPUT, "--variables: expected one object");
+}
+
 static int render_line(struct text *t, const char *line, size_t len)
 {
 	struct spar_record rec;
-	jv messages = jv_invalid();
+	struct spar_spans content = {0};
+	jv messages = jv_invalid(), variables = jv_invalid();
 	spar_record_init(&rec);
 	int rc = spar_record_parse(&rec, line, len, &t->err);
 	if (rc == 0)
 		rc = spar_get_kind(rec.value, "", "messages", JV_KIND_ARRAY, &messages, &t->err);
+	if (rc == 0)
+		rc = variables_of(t, rec.value, &variables);
+	if (rc == 0)
+		rc = spar_chat_render(t->chat, messages, !t->o->no_prompt, variables, &t->out, &content, &t->err);
 	if (rc == 0 && t->o->ids) {
 		t->token_ids.n = 0;
-		rc = spar_chat_encode(t->chat, t->tokenizer, messages, !t->o->no_prompt, t->o->content_markers, NULL,
-				      &t->token_ids, &t->err);
-		rc = rc < 0 ? rc : put_ids(t);
-	} else if (rc == 0) {
-		rc = spar_chat_render(t->chat, messages, !t->o->no_prompt, jv_invalid(), &t->out, NULL, &t->err);
-		rc = rc < 0 ? rc : put_text(t);
+		rc = spar_tokenizer_encode(t->tokenizer, t->out.data, t->out.len,
+					   t->o->content_markers ? NULL : &content, SPAR_ENCODE_MARKERS, &t->token_ids,
+					   &t->err);
 	}
+	if (rc == 0)
+		rc = t->o->ids ? put_ids(t) : put_text(t);
+	free(content.data);
+	jv_free(variables);
 	jv_free(messages);
 	spar_record_release(&rec);
 	return rc;
@@ -167,18 +188,21 @@ static int each_line(struct text *t, int (*work)(struct text *t, const char *lin
 
 static int open_chat(struct text *t)
 {
-	if (t->o->template) {
-		struct spar_str source = SPAR_STR_INIT;
-		int rc = spar_file_read(t->o->template, (size_t)1 << 20, &source, &t->err);
-		if (rc == 0 && (rc = spar_chat_new(&t->chat, source.data, source.len, NULL, NULL, &t->err)) < 0)
+	struct spar_str source = SPAR_STR_INIT;
+	bool fallback = false;
+	int rc = t->o->model ? spar_chat_load(&t->chat, t->o->model, &fallback, &t->err) : 0;
+	if (rc == 0 && t->o->template &&
+	    (rc = spar_file_read(t->o->template, (size_t)1 << 20, &source, &t->err)) == 0) {
+		rc = t->chat ? spar_chat_use(t->chat, source.data, source.len, &t->err)
+			     : spar_chat_new(&t->chat, source.data, source.len, NULL, NULL, &t->err);
+		if (rc < 0)
 			spar_fail_at(&t->err, "%s", t->o->template);
-		spar_str_release(&source);
-		return rc;
-	}
-	bool fallback;
-	int rc = spar_chat_load(&t->chat, t->o->model, &fallback, &t->err);
-	if (rc == 0 && fallback)
+	} else if (rc == 0 && fallback) {
 		spar_warn("text", "%s has no chat template; roles and contents are written plainly", t->o->model);
+	}
+	if (rc == 0 && t->o->variables)
+		rc = spar_jq_new(&t->variables, t->o->variables, &t->err);
+	spar_str_release(&source);
 	return rc;
 }
 
@@ -209,6 +233,7 @@ int main(int argc, char **argv)
 	    SPAR_OPT_FLAG("json", 0, &o.json, "a JSON string per line (also for render)"),
 	    SPAR_OPT_GROUP("render"),
 	    SPAR_OPT_STR("template", 0, &o.template, "FILE", "use this Jinja template in place of the model's"),
+	    SPAR_OPT_STR("variables", 0, &o.variables, "JQ", "jq program: record to an object of further variables"),
 	    SPAR_OPT_FLAG("no-add-generation-prompt", 0, &o.no_prompt, "do not open the assistant's turn"),
 	    SPAR_OPT_FLAG("ids", 0, &o.ids, "print ids; only markers written by the template become special tokens"),
 	    SPAR_OPT_FLAG("content-markers", 0, &o.content_markers, "with --ids: markers inside messages too"),
@@ -229,6 +254,7 @@ int main(int argc, char **argv)
 	int rc = run(&t, what);
 	if (rc == 0 && fflush(stdout) != 0)
 		rc = spar_fail(&t.err, SPAR_FAIL, "<stdout>: %s", strerror(errno));
+	spar_jq_free(t.variables);
 	spar_chat_free(t.chat);
 	spar_tokenizer_free(t.tokenizer);
 	spar_str_release(&t.out);

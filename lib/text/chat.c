@@ -36,6 +36,17 @@ int spar_chat_new(struct spar_chat **out, const char *source, size_t n, const ch
 	return 0;
 }
 
+int spar_chat_use(struct spar_chat *c, const char *source, size_t n, struct spar_err *err)
+{
+	struct spar_jinja *template;
+	int rc = spar_jinja_new(&template, source, n, err);
+	if (rc < 0)
+		return rc;
+	spar_jinja_free(c->template);
+	c->template = template;
+	return 0;
+}
+
 /* The text of "bos_token" and the like; the empty string if there is none. New reference. */
 static jv token_text(jv config, const char *key)
 {
@@ -155,6 +166,27 @@ static int check_messages(jv messages, struct spar_err *err)
 	return rc;
 }
 
+/* The message (consumed) with its reasoning under the names that templates read. */
+static jv with_reasoning(jv message)
+{
+	static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+	jv reasoning = jv_null();
+	for (size_t i = 0; i < sizeof names / sizeof *names && jv_get_kind(reasoning) == JV_KIND_NULL; i++)
+		if (spar_has(message, names[i])) {
+			jv_free(reasoning);
+			reasoning = jv_object_get(jv_copy(message), jv_string(names[i]));
+		}
+	if (jv_get_kind(reasoning) != JV_KIND_NULL) {
+		message = jv_object_set(message, jv_string("reasoning_content"), jv_copy(reasoning));
+		jv thinking = jv_object_get(jv_copy(message), jv_string("thinking"));
+		if (!jv_is_valid(thinking))
+			message = jv_object_set(message, jv_string("thinking"), jv_copy(reasoning));
+		jv_free(thinking);
+	}
+	jv_free(reasoning);
+	return message;
+}
+
 int spar_chat_render(const struct spar_chat *c, jv messages, bool add_generation_prompt, jv extra, struct spar_str *out,
 		     struct spar_spans *content, struct spar_err *err)
 {
@@ -164,7 +196,13 @@ int spar_chat_render(const struct spar_chat *c, jv messages, bool add_generation
 	jv trusted =
 	    jv_object_set(jv_copy(c->names), jv_string("add_generation_prompt"), jv_bool(add_generation_prompt));
 	jv outside = jv_get_kind(extra) == JV_KIND_OBJECT ? jv_copy(extra) : jv_object();
-	outside = jv_object_set(outside, jv_string("messages"), jv_copy(messages));
+	static const char *const absent[] = {"tools", "documents"}; /* are null, as in transformers */
+	for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+		if (!spar_has(outside, absent[i]))
+			outside = jv_object_set(outside, jv_string(absent[i]), jv_null());
+	jv given = jv_array();
+	jv_array_foreach(messages, i, m) given = jv_array_append(given, with_reasoning(m));
+	outside = jv_object_set(outside, jv_string("messages"), given);
 	rc = spar_jinja_render(c->template, trusted, outside, out, content, err);
 	jv_free(trusted);
 	jv_free(outside);

@@ -22,10 +22,13 @@ int spar_chat_source(const char *dir, struct spar_str *out, bool *found, struct 
 /*! From template text (for `spar text render --template`); bos/eos may be NULL. */
 int spar_chat_new(struct spar_chat **out, const char *source, size_t n, const char *bos, const char *eos,
 		  struct spar_err *err);
+/*! Replace the template of a chat, leaving its bos and eos. */
+int spar_chat_use(struct spar_chat *c, const char *source, size_t n, struct spar_err *err);
 void spar_chat_free(struct spar_chat *c);
 
 /*! Render `messages` (an array, borrowed), appended to `out`; `content` (may be NULL) gets the byte spans that came from
- *  the messages. `extra` is an object of further variables (tools, ...), borrowed, or jv_invalid(). */
+ *  the messages. `extra` is an object of further variables (tools, ...), borrowed, or jv_invalid(). As in transformers, a
+ *  message's reasoning_content, thinking or reasoning goes by the first two names, whichever of the three it has. */
 int spar_chat_render(const struct spar_chat *c, jv messages, bool add_generation_prompt, jv extra, struct spar_str *out,
 		     struct spar_spans *content, struct spar_err *err);
 

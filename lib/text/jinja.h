@@ -1,7 +1,10 @@
 /* jinja.h - the part of Jinja2 that chat templates use, with transformers' settings: trim_blocks and lstrip_blocks on, one
- * trailing newline dropped. Statements: for (with if, else, loop.*, break, continue), if, set (also of blocks and namespace
- * attributes), macro, generation. Expressions: all operators, literals, slices, calls, the usual filters, tests and methods,
- * namespace(), range(), strftime_now(), raise_exception(). Anything else stops with the template's line and its name.
+ * trailing newline dropped. Statements: for (with if, else, loop.*, break, continue), if, set (also of blocks, through filters,
+ * and of namespace attributes), macro, call, filter, with, generation, raw. Expressions: all operators, literals, slices, calls,
+ * Jinja's filters (but random, pprint, filesizeformat, striptags, urlencode, urlize, wordwrap, xmlattr), tests and the methods
+ * of strings, lists and dictionaries that the sandbox allows, namespace(), dict(), range(), strftime_now(), raise_exception().
+ * Anything else stops with the template's line and its name. As in Python, dictionary views and generators are no lists, and
+ * what is added to a string marked safe is escaped.
  *
  * Strings know which of their bytes came from outside (from variables given as such), so that a marker written by the
  * template can be told from the same bytes inside a message. */

@@ -1,6 +1,4 @@
 #include "text/jinja/value.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +16,13 @@ void pool_free(struct pool *p)
 	}
 }
 
+bool pool_is_spent(const struct pool *p)
+{
+	return p->steps > VALUES_MAX_STEPS || p->bytes > VALUES_MAX_BYTES;
+}
+
+/* ---- making ---- */
+
 struct value *new_value(struct pool *p, enum kind kind)
 {
 	struct value *v = spar_calloc(1, sizeof *v);
@@ -25,6 +30,13 @@ struct value *new_value(struct pool *p, enum kind kind)
 	v->next = p->first;
 	p->first = v;
 	p->bytes += sizeof *v;
+	return v;
+}
+
+struct value *new_named(struct pool *p, enum kind kind, const char *name)
+{
+	struct value *v = new_value(p, kind);
+	v->text = name;
 	return v;
 }
 
@@ -42,6 +54,13 @@ struct value *new_number(struct pool *p, double d)
 	return v;
 }
 
+struct value *new_float(struct pool *p, double d)
+{
+	struct value *v = new_number(p, d);
+	v->is_float = true;
+	return v;
+}
+
 struct value *new_string(struct pool *p, const char *text, size_t n)
 {
 	struct value *v = new_value(p, STRING);
@@ -54,12 +73,39 @@ struct value *new_string(struct pool *p, const char *text, size_t n)
 	return v;
 }
 
+struct value *new_text(struct pool *p, const char *cstr)
+{
+	return new_string(p, cstr, strlen(cstr));
+}
+
+struct value *new_list(struct pool *p, struct value *const *items, size_t n)
+{
+	struct value *list = new_value(p, LIST);
+	for (size_t i = 0; i < n; i++)
+		list_add(p, list, items[i]);
+	return list;
+}
+
+struct value *new_generator(struct pool *p)
+{
+	struct value *list = new_value(p, LIST);
+	list->lazy = GENERATOR;
+	return list;
+}
+
 static struct value *string_from_jv(struct pool *p, jv s, bool outside)
 {
 	struct value *v = new_string(p, jv_string_value(s), (size_t)jv_string_length_bytes(jv_copy(s)));
 	if (outside && v->n)
 		spar_spans_add(&v->marks, 0, v->n);
 	return v;
+}
+
+static struct value *number_from_jv(struct pool *p, jv v)
+{
+	double d = jv_number_value(v);
+	bool whole = d >= -9007199254740992.0 && d <= 9007199254740992.0 && d == (double)(int64_t)d;
+	return whole ? new_number(p, d) : new_float(p, d);
 }
 
 struct value *from_jv(struct pool *p, jv v, bool outside)
@@ -72,7 +118,7 @@ struct value *from_jv(struct pool *p, jv v, bool outside)
 	case JV_KIND_FALSE:
 		return new_bool(p, jv_get_kind(v) == JV_KIND_TRUE);
 	case JV_KIND_NUMBER:
-		return new_number(p, jv_number_value(v));
+		return number_from_jv(p, v);
 	case JV_KIND_STRING:
 		return string_from_jv(p, v, outside);
 	case JV_KIND_ARRAY:
@@ -93,12 +139,19 @@ struct value *from_jv(struct pool *p, jv v, bool outside)
 		}
 		return out;
 	default:
-		return new_value(p, UNDEFINED);
+		return new_named(p, UNDEFINED, "");
 	}
 }
 
-static void grow(struct pool *p, struct value *v)
+/* ---- lists and dictionaries ---- */
+
+/* Room for one more item. Who walks a value goes as deep as it is nested: too deep ends the rendering. */
+static void grow(struct pool *p, struct value *v, const struct value *item)
 {
+	if (item->kind != NAMESPACE && item->depth >= v->depth)
+		v->depth = item->depth + 1;
+	if (v->depth > VALUES_MAX_DEPTH)
+		p->steps = VALUES_MAX_STEPS + 1;
 	if (v->n < v->cap)
 		return;
 	v->cap = v->cap ? 2 * v->cap : 4;
@@ -110,29 +163,45 @@ static void grow(struct pool *p, struct value *v)
 
 void list_add(struct pool *p, struct value *list, struct value *item)
 {
-	grow(p, list);
+	grow(p, list, item);
 	list->items[list->n++] = item;
 }
 
 void dict_set(struct pool *p, struct value *dict, struct value *key, struct value *item)
 {
 	for (size_t i = 0; i < dict->n; i++)
-		if (is_equal(dict->keys[i], key)) {
+		if (is_equal(p, dict->keys[i], key)) {
 			dict->items[i] = item;
+			dict->depth = item->depth >= dict->depth ? item->depth + 1 : dict->depth;
 			return;
 		}
-	grow(p, dict);
+	grow(p, dict, item);
 	dict->keys[dict->n] = key;
 	dict->items[dict->n++] = item;
 }
 
-struct value *dict_get(const struct value *dict, const char *key, size_t n)
+void dict_set_text(struct pool *p, struct value *dict, const char *key, struct value *item)
+{
+	dict_set(p, dict, new_text(p, key), item);
+}
+
+struct value *dict_get(struct pool *p, const struct value *dict, const struct value *key)
+{
+	for (size_t i = 0; i < dict->n; i++)
+		if (is_equal(p, dict->keys[i], key))
+			return dict->items[i];
+	return NULL;
+}
+
+struct value *dict_get_text(const struct value *dict, const char *key, size_t n)
 {
 	for (size_t i = 0; i < dict->n; i++)
 		if (dict->keys[i]->kind == STRING && dict->keys[i]->n == n && !memcmp(dict->keys[i]->text, key, n))
 			return dict->items[i];
 	return NULL;
 }
+
+/* ---- questions ---- */
 
 bool is_true(const struct value *v)
 {
@@ -144,37 +213,46 @@ bool is_true(const struct value *v)
 	case NUMBER:
 		return v->number != 0;
 	case STRING:
-	case LIST:
 	case DICT:
 		return v->n > 0;
+	case LIST:
+		return v->n > 0 || v->lazy == GENERATOR;
 	default:
 		return true;
 	}
 }
 
-static bool is_number(const struct value *v)
+bool is_number(const struct value *v)
 {
 	return v->kind == BOOL || v->kind == NUMBER;
 }
 
-bool is_equal(const struct value *a, const struct value *b)
+bool is_text(const struct value *v, const char *cstr)
+{
+	return v->kind == STRING && v->n == strlen(cstr) && !memcmp(v->text, cstr, v->n);
+}
+
+/* Values may share their parts, so that comparing two small ones can take for ever: hence the count of steps. */
+bool is_equal(struct pool *p, const struct value *a, const struct value *b)
 {
 	if (is_number(a) && is_number(b))
 		return a->number == b->number;
-	if (a->kind != b->kind)
+	if (a->kind != b->kind || p->steps > VALUES_MAX_STEPS)
 		return false;
 	switch (a->kind) {
 	case STRING:
 		return a->n == b->n && !memcmp(a->text, b->text, a->n);
 	case LIST:
-		for (size_t i = 0; a->n == b->n && i < a->n; i++)
-			if (!is_equal(a->items[i], b->items[i]))
+		if (a->n != b->n || a->is_tuple != b->is_tuple)
+			return false;
+		for (size_t i = 0; i < a->n; i++, p->steps++)
+			if (!is_equal(p, a->items[i], b->items[i]))
 				return false;
-		return a->n == b->n;
+		return true;
 	case DICT:
-		for (size_t i = 0; a->n == b->n && i < a->n; i++) {
-			const struct value *other = dict_get(b, a->keys[i]->text, a->keys[i]->n);
-			if (!other || !is_equal(a->items[i], other))
+		for (size_t i = 0; a->n == b->n && i < a->n; i++, p->steps++) {
+			const struct value *other = dict_get(p, b, a->keys[i]);
+			if (!other || !is_equal(p, a->items[i], other))
 				return false;
 		}
 		return a->n == b->n;
@@ -186,200 +264,57 @@ bool is_equal(const struct value *a, const struct value *b)
 	}
 }
 
-bool is_text(const struct value *v, const char *cstr)
+int compare(struct pool *p, const struct value *a, const struct value *b)
 {
-	return v->kind == STRING && v->n == strlen(cstr) && !memcmp(v->text, cstr, v->n);
-}
-
-int compare(const struct value *a, const struct value *b)
-{
+	size_t n = a->n < b->n ? a->n : b->n;
 	if (is_number(a) && is_number(b))
 		return (a->number > b->number) - (a->number < b->number);
-	if (a->kind != STRING || b->kind != STRING)
+	if (a->kind == LIST && b->kind == LIST && p->steps <= VALUES_MAX_STEPS) {
+		for (size_t i = 0; i < n; i++, p->steps++)
+			if (!is_equal(p, a->items[i], b->items[i]))
+				return compare(p, a->items[i], b->items[i]);
+	} else if (a->kind == STRING && b->kind == STRING) { /* the order of UTF-8 is that of code points */
+		int c = memcmp(a->text, b->text, n);
+		if (c)
+			return c > 0 ? 1 : -1;
+	} else {
 		return 2;
-	int c = memcmp(a->text, b->text, a->n < b->n ? a->n : b->n);
-	return c ? (c > 0) - (c < 0) : (a->n > b->n) - (a->n < b->n);
-}
-
-/* ---- building strings ---- */
-
-static void add_mark(struct spar_spans *marks, size_t begin, size_t end)
-{
-	if (begin == end)
-		return;
-	if (marks->n && marks->data[marks->n - 1].end == begin)
-		marks->data[marks->n - 1].end = end;
-	else
-		spar_spans_add(marks, begin, end);
-}
-
-void add_bytes(struct builder *b, const char *bytes, size_t n, bool marked)
-{
-	if (marked)
-		add_mark(&b->marks, b->text.len, b->text.len + n);
-	spar_str_add(&b->text, bytes, n);
-}
-
-void add_slice(struct builder *b, const struct value *string, size_t begin, size_t end)
-{
-	for (size_t i = 0; i < string->marks.n; i++) {
-		size_t from = string->marks.data[i].begin, to = string->marks.data[i].end;
-		from = from < begin ? begin : from;
-		to = to > end ? end : to;
-		if (from < to)
-			add_mark(&b->marks, b->text.len + from - begin, b->text.len + to - begin);
 	}
-	spar_str_add(&b->text, string->text + begin, end - begin);
+	return (a->n > b->n) - (a->n < b->n);
 }
 
-static void add_number(struct builder *b, const struct value *v)
+size_t length(const struct value *v)
 {
-	struct spar_str s = SPAR_STR_INIT;
-	spar_str_add_double(&s, v->number);
-	if (v->is_float && v->number == floor(v->number))
-		spar_str_adds(&s, ".0");
-	add_bytes(b, s.data, s.len, false);
-	spar_str_release(&s);
+	size_t chars = 0;
+	for (size_t i = 0; v->kind == STRING && i < v->n; i++)
+		chars += ((uint8_t)v->text[i] & 0xC0) != 0x80;
+	return v->kind == STRING ? chars : v->n;
 }
 
-/* A string inside a list that is printed: Python's quotes. */
-static void add_quoted(struct builder *b, const struct value *s)
+/* ---- strings ---- */
+
+void add_slice(struct spar_marked *b, const struct value *string, size_t begin, size_t end)
 {
-	char quote = memchr(s->text, '\'', s->n) && !memchr(s->text, '"', s->n) ? '"' : '\'';
-	add_bytes(b, &quote, 1, false);
-	for (size_t i = 0; i < s->n; i++) {
-		char c = s->text[i];
-		const char *escape = c == '\n'   ? "\\n"
-				     : c == '\t' ? "\\t"
-				     : c == '\r' ? "\\r"
-				     : c == '\\' ? "\\\\"
-						 : NULL;
-		if (c == quote)
-			escape = "\\'";
-		if (escape)
-			add_bytes(b, escape, 2, is_marked(s, i));
-		else
-			add_slice(b, s, i, i + 1);
-	}
-	add_bytes(b, &quote, 1, false);
+	spar_marked_slice(b, string->text, &string->marks, begin, end);
 }
 
-static void add_nested(struct builder *b, const struct value *v)
-{
-	if (v->kind == STRING)
-		add_quoted(b, v);
-	else
-		add_value(b, v);
-}
-
-void add_value(struct builder *b, const struct value *v)
-{
-	switch (v->kind) {
-	case UNDEFINED:
-		return;
-	case NONE:
-		add_bytes(b, "None", 4, false);
-		return;
-	case BOOL:
-		add_bytes(b, v->number != 0 ? "True" : "False", v->number != 0 ? 4 : 5, false);
-		return;
-	case NUMBER:
-		add_number(b, v);
-		return;
-	case STRING:
-		add_slice(b, v, 0, v->n);
-		return;
-	default:
-		break;
-	}
-	add_bytes(b, v->kind == LIST ? "[" : "{", 1, false);
-	for (size_t i = 0; i < v->n; i++) {
-		if (i)
-			add_bytes(b, ", ", 2, false);
-		if (v->kind != LIST) {
-			add_nested(b, v->keys[i]);
-			add_bytes(b, ": ", 2, false);
-		}
-		add_nested(b, v->items[i]);
-	}
-	add_bytes(b, v->kind == LIST ? "]" : "}", 1, false);
-}
-
-static void add_json_string(struct builder *b, const struct value *s)
-{
-	struct spar_str quoted = SPAR_STR_INIT;
-	spar_str_add_json(&quoted, s->text, s->n);
-	add_bytes(b, quoted.data, quoted.len, s->marks.n > 0);
-	spar_str_release(&quoted);
-}
-
-static void add_break(struct builder *b, int indent, int level)
-{
-	if (indent < 0)
-		return;
-	add_bytes(b, "\n", 1, false);
-	for (int i = 0; i < indent * level; i++)
-		add_bytes(b, " ", 1, false);
-}
-
-/* As Python's json.dumps with its usual separators. */
-void add_json(struct builder *b, const struct value *v, int indent, int level)
-{
-	bool list = v->kind == LIST;
-	switch (v->kind) {
-	case STRING:
-		add_json_string(b, v);
-		return;
-	case BOOL:
-		add_bytes(b, v->number != 0 ? "true" : "false", v->number != 0 ? 4 : 5, false);
-		return;
-	case NUMBER:
-		add_number(b, v);
-		return;
-	case LIST:
-	case DICT:
-	case NAMESPACE:
-		break;
-	default:
-		add_bytes(b, "null", 4, false);
-		return;
-	}
-	add_bytes(b, list ? "[" : "{", 1, false);
-	for (size_t i = 0; i < v->n; i++) {
-		if (i)
-			add_bytes(b, indent < 0 ? ", " : ",", indent < 0 ? 2 : 1, false);
-		add_break(b, indent, level + 1);
-		if (!list) {
-			add_json_string(b, v->keys[i]);
-			add_bytes(b, ": ", 2, false);
-		}
-		add_json(b, v->items[i], indent, level + 1);
-	}
-	if (v->n)
-		add_break(b, indent, level);
-	add_bytes(b, list ? "]" : "}", 1, false);
-}
-
-struct value *built(struct pool *p, struct builder *b)
+struct value *built(struct pool *p, struct spar_marked *b)
 {
 	struct value *v = new_string(p, b->text.data, b->text.len);
 	v->marks = b->marks;
-	spar_str_release(&b->text);
 	b->marks = (struct spar_spans){0};
+	spar_marked_release(b);
 	return v;
 }
 
 struct value *slice_string(struct pool *p, const struct value *s, size_t begin, size_t end)
 {
-	struct builder b = BUILDER_INIT;
+	struct spar_marked b = SPAR_MARKED_INIT;
 	add_slice(&b, s, begin, end);
 	return built(p, &b);
 }
 
 bool is_marked(const struct value *string, size_t at)
 {
-	for (size_t i = 0; i < string->marks.n; i++)
-		if (string->marks.data[i].begin <= at && at < string->marks.data[i].end)
-			return true;
-	return false;
+	return spar_spans_touch(&string->marks, at, at + 1);
 }
