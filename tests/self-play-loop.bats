@@ -54,7 +54,8 @@ fits_schema() { # FILE...
 
 @test "self-play: in the fixed mode a task's context is its candidate, in the other a new one" {
 	for mode in fixed generate; do
-		play "$SCRATCH/$mode" --dry-run --set canonical_graph_mode=$mode --set max_graph_context_edges=16 \
+		play "$SCRATCH/$mode" --dry-run --set canonical_graph_mode=$mode --set pipeline_mode=swarm_v2 \
+			--set swarm_v2.shared_context.max_edges=16 \
 			--set generator_prompts_per_round=8 --set generated_tasks_per_round=8 --set environment.n_users=24
 		jq -n --slurpfile c "$SCRATCH/$mode/round_001/canonical_graph_candidates.jsonl" \
 			--slurpfile t "$SCRATCH/$mode/round_001/generated_tasks.jsonl" \
@@ -62,6 +63,9 @@ fits_schema() { # FILE...
 	done
 	[ "$(cat "$SCRATCH/fixed.same")" = 8 ]
 	[ "$(cat "$SCRATCH/generate.same")" -lt 8 ]
+	# Only in the other mode is the generator told that it may propose edges.
+	jq -e '.messages[0].content | contains("canonical_graph")' "$SCRATCH/generate/round_001/generator_dataset.jsonl"
+	jq -e '.messages[0].content | contains("canonical_graph") | not' "$SCRATCH/fixed/round_001/generator_dataset.jsonl"
 }
 
 @test "self-play: too many tasks of the oracle's are a failure" {

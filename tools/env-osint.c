@@ -126,6 +126,8 @@ int main(int argc, char **argv)
 	    SPAR_OPT_INT("tasks", 0, &set.n, 1, INT32_MAX, "N", "write N task records and exit"),
 	    SPAR_OPT_U64("seed", 0, &set.seed, "N", "seed of the first task; the i-th after it has N + i (7)"),
 	    SPAR_OPT_FLAG("messages", 0, &set.messages, "prompts with their truth, in place of episodes to be played"),
+	    SPAR_OPT_FLAG("own-graph", 0, &set.own_graph,
+			  "with --messages: a generator's prompt says that it may propose edges of its own"),
 	    SPAR_OPT_FLAG("levels", 0, &set.levels,
 			  "a benchmark: a third each easy, medium and hard, of one graph, no question twice"),
 	    SPAR_OPT_END};

@@ -44,7 +44,7 @@ evaluate() {
 			model_evaluations: {finetuned_answerer: {episodes: []}, original_answerer: {episodes: []}}}'
 		return
 	fi
-	made "${at}_prompts.jsonl" tasks generator validation "$POST_TRAINING_EVAL_QUESTIONS" "$(seed_of fresh 0)"
+	made "${at}_prompts.jsonl" prompts validation "$POST_TRAINING_EVAL_QUESTIONS" "$(seed_of fresh 0)"
 	made "${at}_validation_reports.jsonl" fresh "$generator"
 	made "${at}_original_validation_reports.jsonl" fresh "$first_generator"
 	made "${at}_generated_tasks.jsonl" materialise "${at}_validation_reports.jsonl" "${at}_prompts.jsonl" \

@@ -79,7 +79,7 @@ for ((r = 1; r <= ROUNDS; r++)); do
 		becomes answerer "$round/${ANSWERER_PHASE_OUTPUT_SUBDIR}_pre/final_model"
 	fi
 
-	made "$round/prompts.jsonl" tasks generator train "$GENERATOR_PROMPTS_PER_ROUND" "$(seed_of prompts "$r")"
+	made "$round/prompts.jsonl" prompts train "$GENERATOR_PROMPTS_PER_ROUND" "$(seed_of prompts "$r")"
 	made "$round/generator_dataset.jsonl" dataset generator "$generator" "$round/prompts.jsonl"
 	made "$round/canonical_graph_candidates.jsonl" jq -c -f "$here/candidates.jq" "$round/prompts.jsonl"
 	made "$round/frozen.jsonl" cat "$run"/pool_*.jsonl

@@ -52,6 +52,13 @@ tasks() { # ROLE SPLIT N SEED [OPTION...]
 	"$SPAR" env-osint --tasks="$3" --messages --role="$1" --split="$2" --seed="$4" "${options[@]}" "${@:5}"
 }
 
+# Prompts of a generator; in swarm_v2 it may propose edges of its own, unless the graph is fixed.
+prompts() { # SPLIT N SEED
+	local more=()
+	[ "$PIPELINE_MODE/$CANONICAL_GRAPH_MODE" != swarm_v2/generate ] || more=(--own-graph)
+	tasks generator "$@" "${more[@]}"
+}
+
 # The tasks of a phase. In swarm_v2 worker agents look at each first; what they wrote goes into the prompt.
 dataset() { # ROLE MODEL FILE...
 	if [ "$PIPELINE_MODE" = legacy ] || [ -n "$DRY_RUN" ]; then

@@ -85,7 +85,8 @@ static void write_messages(const struct spar_osint_taskset *s, const char *id, s
 				      .task = &e->task,
 				      .role = e->how.role,
 				      .id = id,
-				      .source = "environment"};
+				      .source = "environment",
+				      .own_graph = s->own_graph};
 	spar_osint_record_write(&r, line);
 	spar_str_release(&source);
 }

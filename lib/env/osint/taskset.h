@@ -13,8 +13,9 @@ struct spar_osint_taskset {
 	uint64_t seed; /* of the first; those after it count up */
 	int difficulty;
 	int64_t max_steps;
-	bool messages; /* prompts with their truth (record.h), to be sampled without an environment */
-	bool levels;   /* a benchmark: a third each easy, medium and hard, all of one graph, no question twice */
+	bool messages;  /* prompts with their truth (record.h), to be sampled without an environment */
+	bool own_graph; /* with messages, generator: the prompt says that it may propose edges of its own */
+	bool levels;    /* a benchmark: a third each easy, medium and hard, all of one graph, no question twice */
 	/* state: begins as zeros */
 	int64_t done;
 	uint64_t tried;
