@@ -4,14 +4,20 @@
 #include "model/model.h"
 #include <math.h>
 
+/* Its rules, for a module that most of them may mean. */
 static void use(struct spar_lora_config *l)
 {
-	struct spar_lora_config copy;
-	spar_lora_copy(&copy, l);
 	const struct spar_param p = {.name = "model.layers.0.self_attn.q_proj.weight", .kind = SPAR_PARAM_LINEAR};
-	spar_lora_hits(&copy, &p);
-	if (copy.r < 1 || !isfinite(spar_lora_scale(&copy)))
+	struct spar_lora_config copy;
+	struct spar_err err = {0};
+	spar_lora_copy(&copy, l);
+	if (spar_lora_check_patterns(&copy, &err) == 0 && spar_lora_check_rules(&copy, &p, &err) == 0) {
+		spar_lora_hits(&copy, &p);
+		if (spar_lora_rank(&copy, &p) < 1 || !isfinite(spar_lora_scale(&copy, &p)))
+			abort();
+	} else if (!*err.msg) {
 		abort();
+	}
 	spar_lora_release(&copy);
 	spar_lora_release(l);
 }
