@@ -248,30 +248,20 @@ static double phi_of(const struct spar_objective *o, const struct spar_sequence 
 	return phi;
 }
 
-static void count_ratio(const struct spar_objective *o, double c, double adv, struct spar_objective_sums *own)
+static void count_ratio(const struct spar_objective *o, double c, double adv, struct spar_objective_sums *sums)
 {
-	own->clip_low += c < 1 - o->epsilon && adv < 0;
-	own->clip_high += c > 1 + high(o) && adv > 0;
-	own->capped += c > high(o) && adv > 0;
-	own->ratio += c;
-	own->ratio_min = own->units == 0 || c < own->ratio_min ? c : own->ratio_min;
-	own->ratio_max = fmax(own->ratio_max, c);
-	own->units++;
+	sums->clip_low += c < 1 - o->epsilon && adv < 0;
+	sums->clip_high += c > 1 + high(o) && adv > 0;
+	sums->capped += c > high(o) && adv > 0;
+	sums->units++;
 }
 
-/* The sequence's figures into the step's. */
-static void add_ratios(struct spar_objective_sums *sums, const struct spar_objective_sums *own)
+/* The shares of the sequence that came since `before`. */
+static void note_shares(struct spar_objective_sums *sums, const struct spar_objective_sums *before)
 {
-	double low = own->clip_low / own->units, top = own->clip_high / own->units;
-	sums->clip_low_min = sums->units == 0 || low < sums->clip_low_min ? low : sums->clip_low_min;
-	sums->clip_high_max = fmax(sums->clip_high_max, top);
-	sums->ratio_min = sums->units == 0 || own->ratio_min < sums->ratio_min ? own->ratio_min : sums->ratio_min;
-	sums->ratio_max = fmax(sums->ratio_max, own->ratio_max);
-	sums->clip_low += own->clip_low;
-	sums->clip_high += own->clip_high;
-	sums->capped += own->capped;
-	sums->ratio += own->ratio;
-	sums->units += own->units;
+	double units = sums->units - before->units, low = (sums->clip_low - before->clip_low) / units;
+	sums->clip_low_min = before->units == 0 || low < sums->clip_low_min ? low : sums->clip_low_min;
+	sums->clip_high_max = fmax(sums->clip_high_max, (sums->clip_high - before->clip_high) / units);
 }
 
 /* What is added for one token: its term and its share of the KL. Returns the slope in the log ratio, not yet in grad. */
@@ -305,7 +295,7 @@ static void add_terms(const struct spar_objective *o, const struct spar_sequence
 	bool dropped = is_off_policy(o, s);
 	double alive = (dropped ? 0 : weight) * (is_vespo ? 1 : sequence_weight(o, s, sums));
 	struct ratio r = {.phi = is_vespo ? phi_of(o, s, sums) : 1};
-	struct spar_objective_sums own = {0};
+	struct spar_objective_sums before = *sums;
 	double d = whole ? log_ratio(o, s, 0) : 0;
 	sums->off_policy += dropped;
 	for (size_t i = 0; i < s->n; i++) {
@@ -315,7 +305,7 @@ static void add_terms(const struct spar_objective *o, const struct spar_sequence
 		sums->bounded += d > SPAR_EXPONENT_MAX;
 		sums->old_kl -= d; /* the mean d of a whole sequence has the same sum */
 		if (!whole || i == 0)
-			count_ratio(o, r.c, s->advantage, &own);
+			count_ratio(o, r.c, s->advantage, sums);
 		double u = is_uncertain(o, s, i) ? alive : 0, w = is_vespo ? 1 : token_weight(o, s, i, sums);
 		double by_ratio = add_token(o, s, i, u * w, o->beta * weight, &r, &grad[i], sums);
 		if (whole)
@@ -325,8 +315,7 @@ static void add_terms(const struct spar_objective *o, const struct spar_sequence
 	}
 	for (size_t i = 0; whole && i < s->n; i++)
 		grad[i] += by_sequence / (double)s->n;
-	if (!spar_loss_is_sft(o->loss))
-		add_ratios(sums, &own);
+	note_shares(sums, &before);
 }
 
 /* The bonus counts tokens as the top-entropy mask does. */

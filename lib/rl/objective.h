@@ -129,27 +129,26 @@ struct spar_sequence {
 	double advantage;
 };
 
-struct spar_objective_sums {                /* added up over sequences; who reports divides. Start from {0} */
-	double loss;                        /* the sum over the step's sequences is the loss */
-	double last;                        /* the share of the sequence counted last */
-	double bonus;                       /* the entropy bonus in it (negative) */
-	double tokens, sequences;           /* those counted here */
-	double entropy, entropy_tokens;     /* over tokens whose entropy is known */
-	double kl;                          /* as it enters the loss before beta, over tokens */
-	double old_kl;                      /* old - logp, over tokens */
-	double ratio, ratio_min, ratio_max; /* c = pi / pi_old, over units */
-	double clip_low, clip_high;    /* units with c < 1 - epsilon and A < 0, with c > 1 + epsilon_high and A > 0 */
-	double clip_low_min;           /* smallest share of the first in a sequence */
-	double clip_high_max;          /* largest share of the second in a sequence */
-	double capped;                 /* cispo: units with c > epsilon_high and A > 0 */
-	double units;                  /* tokens, or sequences when the ratio is the sequence's */
-	double phi;                    /* vespo: over sequences */
-	double off_policy;             /* sequences dropped by off_policy_mask */
-	double bounded;                /* tokens whose exponent had to be bounded (B25) */
-	double diff_max, diff_sum;     /* |logp - sampled|: sampler against trainer ... */
-	double diff_tokens;            /* ... over the tokens whose sampler's is known */
-	double is_min, is_max, is_sum; /* importance weights, over units of the correction */
-	double is_units;               /* how many were weighted: tokens or sequences */
+struct spar_objective_sums {            /* added up over sequences; who reports divides. Start from {0} */
+	double loss;                    /* the sum over the step's sequences is the loss */
+	double last;                    /* the share of the sequence counted last */
+	double bonus;                   /* the entropy bonus in the loss (negative) */
+	double tokens, sequences;       /* those counted here */
+	double entropy, entropy_tokens; /* over tokens whose entropy is known */
+	double kl;                      /* as it enters the loss before beta, over tokens */
+	double old_kl;                  /* old - logp, over tokens */
+	double clip_low, clip_high;     /* units with c < 1 - epsilon and A < 0, with c > 1 + epsilon_high and A > 0 */
+	double clip_low_min;            /* smallest share of the first in a sequence */
+	double clip_high_max;           /* largest share of the second in a sequence */
+	double capped;                  /* cispo: units with c > epsilon_high and A > 0 */
+	double units;                   /* tokens, or sequences when the ratio is the sequence's */
+	double phi;                     /* vespo: over sequences */
+	double off_policy;              /* sequences dropped by off_policy_mask */
+	double bounded;                 /* tokens whose exponent had to be bounded (B25) */
+	double diff_max, diff_sum;      /* |logp - sampled|: sampler against trainer ... */
+	double diff_tokens;             /* ... over the tokens whose sampler's is known */
+	double is_min, is_max, is_sum;  /* importance weights, over units of the correction */
+	double is_units;                /* how many were weighted: tokens or sequences */
 };
 
 /* Above this an exponential goes on as its tangent: value and gradient stay finite and agree. */

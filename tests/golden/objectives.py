@@ -211,7 +211,8 @@ def losses():
              note="the median entropy is 0.6, in float32 a little more: the token that has it is left out")
     loss_row("dapo, entropy_coef 0.1", "trl", {"entropy-coef": 0.1}, 0.021228758, token, {"policy_loss": 0.098151835})
     loss_row("dapo, l and l_old exchanged", "trl", {}, 0.001947116, None,
-             {"clip_ratio/low_mean": 0.230769232, "clip_ratio/high_mean": 0.15384616}, l=OLD, old=L)
+             {"clip_ratio/low_mean": 0.230769232, "clip_ratio/low_min": 0, "clip_ratio/high_mean": 0.15384616,
+              "clip_ratio/high_max": 0.5}, l=OLD, old=L)
 
     loss_row("token-mean", "verl", {}, 0.098151835, None, {"clip_ratio/region_mean": 0.076923077, "ppo_kl": -0.126923077})
     loss_row("seq-mean-token-mean", "verl", {"loss-type": "grpo"}, 0.086929745)

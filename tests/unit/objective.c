@@ -224,6 +224,23 @@ static void phi(void)
 	CHECK_NEAR(run(&o, &start, grad, unused).phi, want, 1e-12);
 }
 
+/* The extremes of the clip shares are those of sequences, in whatever order they come. */
+static void clip_shares(void)
+{
+	static const double now[] = {-1.5, -1, -1.5, -1.5}, old[] = {-1, -1, -1, -1};
+	struct spar_objective o = objective(SPAR_LOSS_DAPO);
+	struct spar_sequence half = {.n = 2, .logp = now, .old = old, .advantage = -1}, all = half;
+	double grad[2];
+	all.logp = now + 2;
+	for (int order = 0; order < 2; order++) {
+		struct spar_objective_sums sums = {0};
+		CHECK(spar_objective_eval(&o, order ? &half : &all, grad, NULL, &sums) == 0);
+		CHECK(spar_objective_eval(&o, order ? &all : &half, grad, NULL, &sums) == 0);
+		CHECK(sums.clip_low == 3 && sums.clip_low_min == 0.5 && sums.clip_high_max == 0 && sums.units == 4);
+		CHECK_NEAR(sums.old_kl, 1.5, 1e-15);
+	}
+}
+
 /* B24: what the loss is divided by. */
 static void divisors(void)
 {
@@ -334,6 +351,7 @@ int main(void)
 	dft();
 	masks();
 	phi();
+	clip_shares();
 	divisors();
 	exponentials();
 	importance_weights();
