@@ -44,7 +44,7 @@ struct key {
 	    {block ".repetition_penalty", NUM, 1, 1e6, "1.0", NULL, "it fights JSON, which must repeat names"}, \
 	    {block ".beta", NUM, 0, 1e6, "0.01", NULL, NULL}, {block ".epsilon", NUM, 0, 1, "0.2", NULL, NULL}, \
 	    {block ".num_iterations", INT, 1, 1000, "1", NULL, NULL}, \
-	    {block ".loss_type", NAME, 0, 0, "\"dapo\"", " grpo bnpo dr_grpo dapo ", NULL}, \
+	    {block ".loss_type", NAME, 0, 0, "\"dapo\"", " grpo bnpo dr_grpo dapo cispo sapo luspo vespo ", NULL}, \
 	    {block ".scale_rewards", NAME, 0, 0, "\"none\"", " group batch none ", NULL}, \
 	    {block ".logging_steps", INT, 1, COUNT, "10", NULL, "every step is logged"}, \
 	    {block ".save_steps", INT, 1, COUNT, "50", NULL, NULL}, \

@@ -3,7 +3,7 @@
 #	pipelines/self-play/run.sh CONFIG [--run=DIR] [options of spar self-play]
 # out, below DIR (output_dir of the configuration):
 #	config.json                               the whole configuration
-#	warm_start/ROLE.jsonl.zst, ROLE/          an oracle's demonstrations, the model that learned from them
+#	warm_start/ROLE.jsonl.zst, both/          an oracle's demonstrations, the model that learned from them (ROLE/: if two)
 #	round_001/generator_dataset.jsonl         prompts of the generator
 #	round_001/answerer[_pre]_dataset.jsonl    tasks of the answerer
 #	round_001/ROLE/                           a phase: policy/, checkpoint-N, rollouts-*.jsonl.zst, metrics.jsonl, final_model/

@@ -126,7 +126,7 @@ adapter() {
 	printf '%s\n' --merge --lora="r=$LORA_R,alpha=$LORA_ALPHA,dropout=$LORA_DROPOUT,targets=$LORA_TARGET_MODULES"
 }
 
-# Learn from demonstrations: each role its own model, or one model both.
+# Learn from demonstrations.
 learn() { # OUT ROLE START DEMONSTRATIONS...
 	local options
 	mapfile -t options < <(adapter)
@@ -144,14 +144,15 @@ demonstrate() { # ROLE
 		--save="$run/warm_start/$1.jsonl.zst" >/dev/null
 }
 
+# Both roles learn from an oracle. If they begin as the same model, it learns both: what one needs helps the other.
 warm_start() {
 	local warm=$run/warm_start
 	mkdir -p "$warm"
 	demonstrate generator
 	demonstrate answerer
-	if [ "$MODEL_TOPOLOGY" = shared ]; then
-		made "$warm/shared.metrics.jsonl" learn "$warm/shared" answerer "$answerer" "$warm"/{generator,answerer}.jsonl.zst
-		generator=$warm/shared answerer=$warm/shared
+	if [ "$generator" = "$answerer" ]; then
+		made "$warm/both.metrics.jsonl" learn "$warm/both" answerer "$answerer" "$warm"/{generator,answerer}.jsonl.zst
+		generator=$warm/both answerer=$warm/both
 	else
 		made "$warm/generator.metrics.jsonl" learn "$warm/generator" generator "$generator" "$warm/generator.jsonl.zst"
 		made "$warm/answerer.metrics.jsonl" learn "$warm/answerer" answerer "$answerer" "$warm/answerer.jsonl.zst"
