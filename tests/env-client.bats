@@ -9,7 +9,7 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 	run -1 --separate-stderr collect "$env"
 	[ -z "$output" ]
 	[ "${#stderr_lines[@]}" = 1 ]
-	[[ $stderr == "sft-collect: environment 'sh -c "*": describe: "*": 'ready'" ]]
+	[[ $stderr == "sft-collect: task 4242: environment 'sh -c "*": describe: "*": 'ready'" ]]
 }
 
 @test "client: output that is not line-buffered: a time limit, and a hint (B16)" {
@@ -35,12 +35,12 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 
 @test "client: an environment that dies in the middle: how many requests it leaves, and what was being played" {
 	run -1 --separate-stderr collect 'for i in $(seq 6); do read -r l; printf "%s\n" "$l"; done | spar env-cern --oracle'
-	[[ $stderr == *"cern-424"[23]*" exited with status 0, "[12]" request"*" unanswered" ]]
+	[[ $stderr == *"task 424"[23]*" exited with status 0, "[12]" request"*" unanswered" ]]
 }
 
 @test "client: a refusal is told with its code" {
 	run -1 --separate-stderr collect 'spar env-cern'
-	[ "$stderr" = "sft-collect: environment 'spar env-cern': cern-4242-easy: forbidden: .policy: oracle is answered only with --oracle" ]
+	[ "$stderr" = "sft-collect: environment 'spar env-cern': task 4242 sample 0: forbidden: .policy: oracle is answered only with --oracle" ]
 	run -1 --separate-stderr spar sft-collect -q --difficulty=harder
 	[[ $stderr == *"cern-4242: bad_request: .difficulty: there is no such difficulty" ]]
 	run -1 --separate-stderr spar sft-collect -q --policy=best
@@ -68,5 +68,5 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 	[ "$(jq -c '[.reward, .done, .info.success]' <<<"${lines[2]}")" = '[1,true,true]' ]
 	# and speaks well enough for the client, up to the policy it does not have
 	run -1 --separate-stderr collect "jq --unbuffered -ncf '$SCRATCH/odd.jq'"
-	[[ $stderr == *"odd-4242-mixed: bad reply to oracle: .text: expected string"* ]]
+	[[ $stderr == *"task 4242 sample 0: bad reply to oracle: .text: expected string"* ]]
 }
