@@ -42,7 +42,7 @@ collect() { timeout 30 spar sft-collect --quiet --episodes=2 --env-timeout=1 --e
 	run -1 --separate-stderr collect 'spar env-cern'
 	[ "$stderr" = "sft-collect: environment 'spar env-cern': task 4242 sample 0: forbidden: .policy: oracle is answered only with --oracle" ]
 	run -1 --separate-stderr spar sft-collect -q --difficulty=harder
-	[[ $stderr == *"cern-4242: bad_request: .difficulty: there is no such difficulty" ]]
+	[[ $stderr == *"task 4242 sample 0: bad_request: .difficulty: there is no such difficulty" ]]
 	run -1 --separate-stderr spar sft-collect -q --policy=best
 	[[ $stderr == *"bad_request: .policy: there is no such policy" ]]
 }
