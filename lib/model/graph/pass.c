@@ -1,7 +1,6 @@
 /* pass.c - forward and backward over a prefix tree; see model/graph.h */
 #include "base/philox.h"
 #include "model/graph/parts.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
