@@ -24,6 +24,7 @@ parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with t
 	$(VENV)/bin/python tests/parity/families.py $(B)
 	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)
 	$(VENV)/bin/python tests/golden/objectives.py | cmp - tests/golden/objectives.jsonl
+	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
 
 .PHONY: parity

@@ -67,11 +67,12 @@ int spar_added_load(struct spar_added *a, jv root, const struct spar_normalizer 
 		jv token = jv_array_get(jv_copy(list), (int)a->n);
 		snprintf(path, sizeof path, "added_tokens[%zu]", a->n);
 		rc = load_token(&a->items[a->n], token, path, err);
-		if (rc == 0 && (rc = index_token(a, a->n, z, err)) < 0)
-			spar_fail_at(err, ".%s.content", path);
 		jv_free(token);
 	}
 	jv_free(list);
+	for (size_t i = a->n; rc == 0 && i > 0; i--) /* of equal ones the first counts */
+		if ((rc = index_token(a, i - 1, z, err)) < 0)
+			spar_fail_at(err, ".added_tokens[%zu].content", i - 1);
 	return rc;
 }
 

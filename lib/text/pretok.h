@@ -11,7 +11,8 @@
 
 /* Which neighbours a cut leaves together, by whether each of the two matched the pattern. */
 enum spar_cut { SPAR_CUT_ISOLATED, SPAR_CUT_REMOVED, SPAR_CUT_WITH_PREVIOUS, SPAR_CUT_WITH_NEXT, SPAR_CUT_CONTIGUOUS };
-/* Before which pieces the prefix is put, if they do not begin with it: none, the one the text begins with, all. */
+/* Before which pieces the prefix is put, if they do not begin with it: none, the one the text begins with (whatever a
+ * normalizer took away before it), all. */
 enum spar_prefix { SPAR_PREFIX_NEVER, SPAR_PREFIX_FIRST, SPAR_PREFIX_ALWAYS };
 
 /* Every kind of pre-tokenizer is a step of this kind; its parts are done in this order. */
