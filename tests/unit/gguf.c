@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "model/import.h"
 #include "model/model.h"
+#include "text/tokenizer.h"
 #include "unit.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -340,6 +341,14 @@ static void import_gemma(void)
 	spar_model_close(&m);
 	CHECK(spar_file_read(at("gemma/tokenizer.json"), 65536, &json, NULL) == 0);
 	CHECK(strstr(json.data, "\"merges\":[\n[\"a\",\"b\"]]") && strstr(json.data, "\"byte_fallback\":true"));
+	struct spar_tokenizer *t;
+	struct spar_ids ids = {0};
+	CHECK(spar_tokenizer_load(&t, at("gemma"), NULL) == 0);
+	CHECK(spar_tokenizer_encode(t, "aab<|im_end|>", 13, NULL, SPAR_ENCODE_MARKERS, &ids, NULL) == 0);
+	CHECK(ids.n == 3 && ids.data[0] == 3 && ids.data[1] == 6 &&
+	      ids.data[2] == 2); /* no space token: none is left */
+	free(ids.data);
+	spar_tokenizer_free(t);
 	spar_str_clear(&s);
 	toy(&s, "gemma", "", "gemma.expert_count", T_F32);
 	CHECK(spar_file_write(at("gemma.gguf"), s.data, s.len, NULL) == 0);
