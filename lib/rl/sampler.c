@@ -1,11 +1,7 @@
 /* sampler.c - see sampler.h */
 #include "rl/sampler.h"
-#include "base/philox.h"
-#include "env/client.h"
-#include "model/engine.h"
-#include "model/model.h"
 #include "record/record.h"
-#include "rl/prompt.h"
+#include "rl/sampler_parts.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -14,51 +10,10 @@
 
 #define HELD_PER_SLOT 4
 #define PARALLEL_MIN ((size_t)1 << 18) /* logits of a step that are worth waking other threads for */
-#define LOSSES_MAX 3                   /* environments lost in a row before giving up */
 
 const char *const spar_sampler_dtypes[] = {"float32", "bfloat16", NULL};
 const char *const spar_sampler_devices[] = {"cpu", NULL};
 static const enum spar_dtype dtypes[] = {SPAR_F32, SPAR_BF16};
-
-enum state { STATE_FREE, STATE_SAMPLE, STATE_RESET, STATE_ASK, STATE_STEP }; /* the last three wait for a reply */
-
-/* A place for an episode under way. Its number names its session in the environment. */
-struct slot {
-	enum state state;
-	struct spar_play *play;
-	struct spar_rng rng;
-	struct spar_seq *seq; /* while sampling */
-	size_t most;          /* tokens this completion may have */
-};
-
-struct row { /* a sequence that gets a token in this step */
-	struct slot *slot;
-	const float *logits;
-	struct spar_sampled got;
-	int failed;
-};
-
-struct spar_sampler {
-	struct spar_sampler_opt opt;
-	bool has_model, lockstep, cut;
-	struct spar_model model;
-	struct spar_prompter prompter;
-	struct spar_engine *engine;
-	struct spar_env *env;
-	int losses;
-	int64_t max_sessions; /* slots beyond are not for the environment */
-	struct slot *slots;   /* (n_slots) */
-	size_t n_slots, n_live, n_held, n_queued;
-	struct slot **waiting; /* (n_waiting) in the order of their requests */
-	size_t n_waiting;
-	struct spar_play *first, *last, *next; /* all plays that are held; the first that has no slot yet */
-	struct row *rows;                      /* (n_slots) */
-	struct spar_seq **seqs;                /* (n_slots) */
-	float *logits;                         /* (n_slots, vocab_size) */
-	float *scratch;                        /* (threads, 2 * vocab_size) */
-	int threads;
-	uint64_t n_tokens;
-};
 
 /* ---- opening ---- */
 
@@ -239,16 +194,16 @@ struct spar_play *spar_sampler_take(struct spar_sampler *s)
 	return p;
 }
 
-static void leave(struct spar_sampler *s, struct slot *slot)
+void spar_slot_leave(struct spar_sampler *s, struct spar_slot *slot)
 {
 	if (slot->seq)
 		spar_seq_free(slot->seq);
-	*slot = (struct slot){.state = STATE_FREE};
+	*slot = (struct spar_slot){.state = SPAR_SLOT_FREE};
 	s->n_live--;
 }
 
 /* The episode cannot go on; `err` says why and is used up. */
-static void fail_play(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
+void spar_slot_fail(struct spar_sampler *s, struct spar_slot *slot, struct spar_err *err)
 {
 	struct spar_play *p = slot->play;
 	if (p->n_turns && !jv_is_valid(p->turns[p->n_turns - 1].reply))
@@ -256,7 +211,7 @@ static void fail_play(struct spar_sampler *s, struct slot *slot, struct spar_err
 	p->error = spar_strdup(err->msg);
 	p->code = err->code;
 	*err = (struct spar_err){0};
-	leave(s, slot);
+	spar_slot_leave(s, slot);
 }
 
 /* ---- prompts ---- */
@@ -274,13 +229,13 @@ static int encode_turn(const struct spar_sampler *s, const struct spar_play *p, 
 	return rc < 0 ? spar_fail_at(err, "turn %zu", p->n_turns) : 0;
 }
 
-static void begin_turn(struct spar_sampler *s, struct slot *slot, jv prompt)
+void spar_slot_begin_turn(struct spar_sampler *s, struct spar_slot *slot, jv prompt)
 {
 	struct spar_err err = {0};
 	struct spar_ids ids = {0};
 	if (encode_turn(s, slot->play, prompt, &ids, &err) < 0) {
 		free(ids.data);
-		fail_play(s, slot, &err);
+		spar_slot_fail(s, slot, &err);
 		return;
 	}
 	size_t room = s->prompter.limit - ids.n, most = (size_t)s->opt.max_completion;
@@ -290,183 +245,7 @@ static void begin_turn(struct spar_sampler *s, struct slot *slot, jv prompt)
 	t->n_prompt = ids.n;
 	slot->seq = spar_seq_new(s->engine);
 	spar_seq_append(slot->seq, ids.data, ids.n);
-	slot->state = STATE_SAMPLE;
-}
-
-/* ---- environment ---- */
-
-static const char *session_of(const struct spar_sampler *s, const struct slot *slot, char name[24])
-{
-	snprintf(name, 24, "%zu", (size_t)(slot - s->slots));
-	return name;
-}
-
-/* `request` is consumed. */
-static int send(struct spar_sampler *s, struct slot *slot, enum state state, jv request, struct spar_err *err)
-{
-	char session[24];
-	struct spar_str what = SPAR_STR_INIT;
-	spar_str_addf(&what, "task %s sample %" PRId64, slot->play->task->id, slot->play->sample);
-	request = jv_object_set(request, jv_string("session"), jv_string(session_of(s, slot, session)));
-	int rc = spar_env_send(s->env, request, what.data, err);
-	spar_str_release(&what);
-	slot->state = state;
-	s->waiting[s->n_waiting++] = slot;
-	return rc;
-}
-
-static int open_env(struct spar_sampler *s, const struct spar_task *task, struct spar_err *err)
-{
-	if (s->env)
-		return 0;
-	int rc = spar_env_open(&s->env, s->opt.env, s->opt.env_timeout_s, err);
-	if (rc < 0)
-		return spar_fail_at(err, "task %s", task->id);
-	s->max_sessions = INT64_MAX;
-	spar_get_i64(spar_env_about(s->env), "", "max_sessions", &s->max_sessions, NULL);
-	return 0;
-}
-
-static int check_env(const struct spar_sampler *s, const struct spar_task *task, struct spar_err *err)
-{
-	const char *name;
-	size_t len;
-	if (!task->env || spar_get_str(spar_env_about(s->env), "", "env", &name, &len, NULL) < 0 ||
-	    !strcmp(name, task->env))
-		return 0;
-	return spar_fail(err, SPAR_INPUT, ".env: the task is for %s, the environment is %s", task->env, name);
-}
-
-static int send_step(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
-{
-	const struct spar_str *text = spar_play_text(slot->play);
-	jv request = jv_object_set(jv_object(), jv_string("op"), jv_string("step"));
-	request = jv_object_set(request, jv_string("text"), jv_string_sized(text->data, (int)text->len));
-	return send(s, slot, STATE_STEP, request, err);
-}
-
-static int send_ask(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
-{
-	jv request = jv_object_set(jv_object(), jv_string("op"), jv_string("oracle"));
-	return send(s, slot, STATE_ASK, jv_object_set(request, jv_string("policy"), jv_string(s->opt.actor)), err);
-}
-
-static bool reply_done(jv reply)
-{
-	bool done = false;
-	return spar_get_bool(reply, "", "done", &done, NULL) == 0 && done;
-}
-
-/* What the environment shows now is answered, by the model or by the actor; nothing is left to do when it is done. */
-static int next_turn(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
-{
-	struct spar_err why = {0};
-	bool late = slot->play->n_turns >= (size_t)s->opt.max_turns;
-	if (reply_done(reply) || (late && s->opt.cut_long)) {
-		s->losses = 0;
-		leave(s, slot);
-		return 0;
-	}
-	if (late) {
-		spar_fail(&why, SPAR_FAIL, "not done after %zu turns", slot->play->n_turns);
-		fail_play(s, slot, &why);
-		return 0;
-	}
-	if (s->opt.actor)
-		return send_ask(s, slot, err);
-	jv messages = jv_object_get(jv_copy(reply), jv_string("messages"));
-	begin_turn(s, slot, messages);
-	jv_free(messages);
-	return 0;
-}
-
-static int act(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
-{
-	const char *text;
-	size_t len;
-	int rc = spar_get_str(reply, "", "text", &text, &len, err);
-	if (rc < 0)
-		return spar_fail_at(err, "task %s: reply to oracle", slot->play->task->id);
-	struct spar_play_turn *t = spar_play_turn(slot->play, 0, false);
-	t->tokens.finish = SPAR_FINISH_ENV;
-	spar_str_add(&t->text, text, len);
-	return send_step(s, slot, err);
-}
-
-/* `reply` is consumed. */
-static int on_reply(struct spar_sampler *s, struct slot *slot, jv reply, struct spar_err *err)
-{
-	struct spar_play *p = slot->play;
-	enum state state = slot->state;
-	int rc;
-	if (state == STATE_ASK) {
-		rc = act(s, slot, reply, err);
-		jv_free(reply);
-		return rc;
-	}
-	if (state == STATE_RESET)
-		p->first = jv_copy(reply);
-	else
-		p->turns[p->n_turns - 1].reply = jv_copy(reply);
-	rc = next_turn(s, slot, reply, err);
-	jv_free(reply);
-	return rc;
-}
-
-static int send_reset(struct spar_sampler *s, struct slot *slot, struct spar_err *err)
-{
-	return send(s, slot, STATE_RESET, jv_copy(slot->play->task->reset), err);
-}
-
-/* The environment is of no more use. The episode it failed at ends; the others that were in it start again. */
-static int lose_env(struct spar_sampler *s, struct spar_err *err)
-{
-	struct spar_err why = *err;
-	struct slot *guilty = s->waiting[0];
-	const struct spar_task *task = guilty->play->task;
-	int rc = 0;
-	*err = (struct spar_err){0};
-	spar_env_close(s->env);
-	s->env = NULL;
-	s->n_waiting = 0;
-	if (++s->losses >= LOSSES_MAX) {
-		*err = why;
-		return spar_fail_at(err, "the environment failed %d times in a row, the last time", LOSSES_MAX);
-	}
-	fail_play(s, guilty, &why);
-	for (struct slot *slot = s->slots; rc == 0 && slot < s->slots + s->n_slots; slot++) {
-		if (slot->state == STATE_FREE || !jv_is_valid(slot->play->task->reset))
-			continue;
-		if (slot->seq)
-			spar_seq_free(slot->seq);
-		slot->seq = NULL;
-		spar_play_rewind(slot->play);
-		if ((rc = open_env(s, task, err)) == 0)
-			rc = send_reset(s, slot, err);
-	}
-	return rc;
-}
-
-/* Take the replies that are there. A request that the environment refuses ends its episode only. `wait`: for all
- * that are outstanding (lockstep), else for the first. */
-static int hear(struct spar_sampler *s, bool wait, struct spar_err *err)
-{
-	while (s->n_waiting) {
-		jv reply;
-		int rc = spar_env_recv(s->env, &reply, wait, err);
-		if (rc == 0)
-			return 0;
-		if (rc < 0 && err->code != SPAR_INPUT)
-			return lose_env(s, err);
-		struct slot *slot = s->waiting[0];
-		memmove(s->waiting, s->waiting + 1, --s->n_waiting * sizeof *s->waiting);
-		if (rc < 0)
-			fail_play(s, slot, err);
-		else if ((rc = on_reply(s, slot, reply, err)) < 0)
-			return rc;
-		wait = wait && s->lockstep;
-	}
-	return 0;
+	slot->state = SPAR_SLOT_SAMPLE;
 }
 
 /* ---- sampling ---- */
@@ -484,9 +263,9 @@ static float logprob_of(const float *logits, size_t n, double temperature, int32
 	return (float)((logits[id] - logits[best]) / t - log1p(others));
 }
 
-static void draw(const struct spar_sampler *s, struct row *row, float *scratch)
+static void draw(const struct spar_sampler *s, struct spar_row *row, float *scratch)
 {
-	const struct slot *slot = row->slot;
+	const struct spar_slot *slot = row->slot;
 	const struct spar_play *p = slot->play;
 	size_t vocab = s->model.config.vocab_size, at = p->turns[p->n_turns - 1].tokens.n_completion;
 	double u = spar_rng_uniform(&slot->rng, (uint32_t)p->sample, (uint32_t)(p->n_turns - 1), (uint32_t)at, 0);
@@ -514,7 +293,7 @@ static void draw_rows(struct spar_sampler *s, size_t n)
 }
 
 /* The end token is a part of the ids, not of the text. */
-static int end_turn(struct spar_sampler *s, struct slot *slot, enum spar_finish finish, struct spar_err *err)
+static int end_turn(struct spar_sampler *s, struct spar_slot *slot, enum spar_finish finish, struct spar_err *err)
 {
 	struct spar_play *p = slot->play;
 	struct spar_play_turn *t = &p->turns[p->n_turns - 1];
@@ -525,14 +304,14 @@ static int end_turn(struct spar_sampler *s, struct slot *slot, enum spar_finish 
 	spar_seq_free(slot->seq);
 	slot->seq = NULL;
 	if (jv_is_valid(p->task->reset))
-		return send_step(s, slot, err);
-	leave(s, slot);
+		return spar_slot_send_step(s, slot, err);
+	spar_slot_leave(s, slot);
 	return 0;
 }
 
-static int accept(struct spar_sampler *s, struct row *row, struct spar_err *err)
+static int accept(struct spar_sampler *s, struct spar_row *row, struct spar_err *err)
 {
-	struct slot *slot = row->slot;
+	struct spar_slot *slot = row->slot;
 	struct spar_play *p = slot->play;
 	struct spar_turn *t = &p->turns[p->n_turns - 1].tokens;
 	if (row->failed < 0 || !isfinite(row->got.logprob))
@@ -555,11 +334,11 @@ static int accept(struct spar_sampler *s, struct row *row, struct spar_err *err)
 static int start_plays(struct spar_sampler *s, struct spar_err *err)
 {
 	int rc = 0;
-	for (struct slot *slot = s->slots; rc == 0 && s->next && slot < s->slots + s->n_slots; slot++) {
-		if (slot->state != STATE_FREE)
+	for (struct spar_slot *slot = s->slots; rc == 0 && s->next && slot < s->slots + s->n_slots; slot++) {
+		if (slot->state != SPAR_SLOT_FREE)
 			continue;
 		const struct spar_task *task = s->next->task;
-		if (jv_is_valid(task->reset) && (rc = open_env(s, task, err)) == 0 &&
+		if (jv_is_valid(task->reset) && (rc = spar_sampler_open_env(s, task, err)) == 0 &&
 		    slot - s->slots >= s->max_sessions)
 			break;
 		slot->play = s->next;
@@ -568,9 +347,9 @@ static int start_plays(struct spar_sampler *s, struct spar_err *err)
 		s->n_live++;
 		spar_rng_init(&slot->rng, s->opt.seed, task->id, strlen(task->id));
 		if (!jv_is_valid(task->reset))
-			begin_turn(s, slot, task->prompt);
+			spar_slot_begin_turn(s, slot, task->prompt);
 		else if (rc == 0)
-			rc = send_reset(s, slot, err);
+			rc = spar_slot_send_reset(s, slot, err);
 	}
 	return rc;
 }
@@ -579,10 +358,10 @@ static int start_plays(struct spar_sampler *s, struct spar_err *err)
 static int run_rows(struct spar_sampler *s, size_t *n, struct spar_err *err)
 {
 	*n = 0;
-	for (struct slot *slot = s->slots; slot < s->slots + s->n_slots; slot++) {
-		if (slot->state != STATE_SAMPLE)
+	for (struct spar_slot *slot = s->slots; slot < s->slots + s->n_slots; slot++) {
+		if (slot->state != SPAR_SLOT_SAMPLE)
 			continue;
-		s->rows[*n] = (struct row){.slot = slot, .logits = s->logits + *n * s->model.config.vocab_size};
+		s->rows[*n] = (struct spar_row){.slot = slot, .logits = s->logits + *n * s->model.config.vocab_size};
 		s->seqs[(*n)++] = slot->seq;
 	}
 	return *n ? spar_engine_run(s->engine, s->seqs, *n, s->logits, err) : 0;
@@ -596,7 +375,7 @@ int spar_sampler_step(struct spar_sampler *s, struct spar_err *err)
 		return rc;
 	if (!s->n_live)
 		return s->next != NULL;
-	if ((rc = run_rows(s, &n, err)) < 0 || (rc = hear(s, s->lockstep || !n, err)) < 0)
+	if ((rc = run_rows(s, &n, err)) < 0 || (rc = spar_sampler_hear(s, s->lockstep || !n, err)) < 0)
 		return rc;
 	draw_rows(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++)
@@ -616,7 +395,7 @@ int spar_sampler_add(struct spar_sampler *s, const struct spar_task *task, int64
 	} else if (!s->opt.env) {
 		return spar_fail(err, SPAR_INPUT, ".%s: the task needs an environment (--env)",
 				 task->env ? "env" : "seed");
-	} else if ((rc = open_env(s, task, err)) < 0 || (rc = check_env(s, task, err)) < 0) {
+	} else if ((rc = spar_sampler_open_env(s, task, err)) < 0 || (rc = spar_sampler_check_env(s, task, err)) < 0) {
 		return rc;
 	}
 	struct spar_play *p = spar_play_new(task, sample);
@@ -631,29 +410,13 @@ int spar_sampler_add(struct spar_sampler *s, const struct spar_task *task, int64
 	return 0;
 }
 
-/* The first messages an environment shows; *prompt is a NEW reference. */
-static int first_messages(struct spar_sampler *s, const struct spar_task *task, jv *prompt, struct spar_err *err)
-{
-	jv request = jv_object_set(jv_copy(task->reset), jv_string("session"), jv_string("0")), reply;
-	int rc = open_env(s, task, err);
-	if (rc < 0 || (rc = check_env(s, task, err)) < 0) {
-		jv_free(request);
-		return rc;
-	}
-	if ((rc = spar_env_send(s->env, request, task->id, err)) < 0 ||
-	    (rc = spar_env_recv(s->env, &reply, true, err)) < 0)
-		return rc;
-	*prompt = jv_object_get(reply, jv_string("messages"));
-	return 0;
-}
-
 int spar_sampler_encode(struct spar_sampler *s, const struct spar_task *task, struct spar_str *text,
 			struct spar_ids *ids, struct spar_err *err)
 {
 	jv prompt = jv_copy(task->prompt);
 	int rc = 0;
 	if (jv_is_valid(task->reset))
-		rc = s->opt.env ? first_messages(s, task, &prompt, err)
+		rc = s->opt.env ? spar_sampler_first_messages(s, task, &prompt, err)
 				: spar_fail(err, SPAR_INPUT, "the task needs an environment (--env)");
 	if (rc == 0)
 		rc = spar_prompt_encode(&s->prompter, prompt, text, ids, err);

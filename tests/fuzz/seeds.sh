@@ -44,7 +44,7 @@ cat >"$out/template/all" <<'END'
 END
 cp $tiny/config.json "$out/config/tiny"
 printf '%s' '{"model_type":"llama","num_hidden_layers":1,"hidden_size":4,"intermediate_size":2,"vocab_size":8,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":2,"rope_theta":1e4,"rope_scaling":{"rope_type":"default"},"tie_word_embeddings":true,"eos_token_id":[1,2],"bos_token_id":0,"torch_dtype":"bfloat16"}' >"$out/config/small"
-printf '%s' '{"peft_type":"LORA","r":4,"lora_alpha":8,"lora_dropout":0.1,"use_rslora":true,"target_modules":["q_proj","model.layers.0.mlp.up_proj"],"base_model_name_or_path":"../base","bias":"none","fan_in_fan_out":false,"modules_to_save":null,"rank_pattern":{},"alpha_pattern":{}}' >"$out/adapter/json"
+printf '%s' '{"peft_type":"LORA","r":4,"lora_alpha":8,"lora_dropout":0.1,"use_rslora":true,"target_modules":["q_proj","model.layers.0.mlp.up_proj"],"base_model_name_or_path":"../base","bias":"none","fan_in_fan_out":false,"modules_to_save":null,"rank_pattern":{"q_proj":8,"layers\\.[0-3]\\.mlp":2},"alpha_pattern":{".*q_proj":4}}' >"$out/adapter/json"
 printf '%s' 'r=16,alpha=32,dropout=0.05,targets=q_proj+k_proj' >"$out/adapter/text"
 printf '%s' 'rslora=true,targets=all-linear' >"$out/adapter/linear"
 printf '%s' 'I think {"action_type":"submit_discovery_claim","parameters":{"channel":"four_lepton","mass_gev":343.0,"significance":8.5}} done' >"$out/cern-action/claim"
