@@ -101,7 +101,11 @@ static void show_text(const struct folder *f)
 		printf("adapter     r %d, alpha %g, scale %g, on", l->r, l->alpha, spar_lora_scale(l, NULL));
 		for (size_t i = 0; i < l->n_targets; i++)
 			printf(" %s", l->targets[i]);
-		printf("%s\nbase        %s\n", l->all_linear ? " all linear layers" : "", f->m.base_dir);
+		if (l->all_linear || l->target_pattern)
+			printf(" %s", l->all_linear ? "all linear layers" : l->target_pattern);
+		if (l->n_ranks + l->n_alphas)
+			printf(", other values by %zu patterns", l->n_ranks + l->n_alphas);
+		printf("\nbase        %s\n", f->m.base_dir);
 	}
 	printf("hash        %s\n", f->m.hash);
 	spar_str_release(&s);
