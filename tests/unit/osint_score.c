@@ -271,6 +271,57 @@ static void hardness(void)
 	spar_str_release(&right);
 }
 
+/* Edges of the generator's own count unless the graph is fixed; then the task's graph is written out with them. */
+static void test_own_edges(void)
+{
+	struct spar_osint_edge path[4] = {{0}};
+	struct spar_osint_signature q;
+	struct spar_str text = SPAR_STR_INIT, asked = SPAR_STR_INIT, posed = SPAR_STR_INIT, line = SPAR_STR_INIT;
+	for (int i = 0; i < 3; i++)
+		path[i] = graph.edges[task.support[i]];
+	int32_t other = 0; /* a node that is not on the way */
+	while (other == path[0].src || other == path[1].src || other == path[2].src || other == path[2].dst)
+		other++;
+	path[3] = (struct spar_osint_edge){path[2].dst, path[0].rel, other};
+	CHECK(spar_osint_edge_find(&graph, path[3]) < 0);
+	CHECK(spar_osint_signature_of(path, 4, &q));
+	spar_osint_question(&graph, &q, &asked);
+	for (int part = 0; part < 2; part++) { /* the new edge alone, then the whole path */
+		spar_str_adds(&text, part ? "]},\"supporting_edges\":[" : "{\"canonical_graph\":{\"edges\":[");
+		for (int i = part ? 0 : 3; i < 4; i++) {
+			spar_osint_edge_array(&graph, path[i], &text);
+			spar_str_adds(&text, i < 3 ? "," : "");
+		}
+	}
+	spar_str_addf(&text, "],\"answer\":\"%s\",\"question\":\"%s\"}", spar_osint_node_name(&graph, path[3].dst),
+		      asked.data);
+	const char *texts[] = {text.data};
+	for (int fixed = 0; fixed < 2; fixed++) {
+		struct spar_osint_scorer_opt opt = SPAR_OSINT_SCORER_DEFAULTS;
+		const struct spar_osint_pose_opt how = {.fixed = fixed, .limits = opt.limits, .max_edges = 32};
+		struct spar_osint_graph_cache graphs = {0};
+		struct spar_osint_scorer *s = NULL;
+		opt.role = SPAR_OSINT_GENERATOR;
+		opt.fixed = fixed;
+		CHECK(spar_osint_scorer_new(&s, &opt, NULL) == 0);
+		jv scored = score_group(s, records[1].data, texts, 1, WRONG);
+		CHECK(fixed ? reward_at(scored, 0) < 0.45 : reward_at(scored, 0) > 0.65);
+		write_rollout(records[1].data, text.data, text.len, NULL, 0, 1, &line);
+		jv rollout = jv_parse(line.data);
+		spar_str_clear(&posed);
+		CHECK(spar_osint_pose(&how, &graphs, rollout, &posed, NULL) == !fixed);
+		CHECK(!strstr(posed.data, "\"seed\"") && !strstr(posed.data, "canonical_graph"));
+		jv_free(rollout);
+		jv_free(scored);
+		spar_osint_graph_cache_release(&graphs);
+		spar_osint_scorer_free(s);
+	}
+	spar_str_release(&text);
+	spar_str_release(&asked);
+	spar_str_release(&posed);
+	spar_str_release(&line);
+}
+
 /* ---- attacks on the answerer's reward ---- */
 
 static void attack_answerer(void)
@@ -524,6 +575,7 @@ int main(void)
 	attack_with_junk();
 	attack_answerer();
 	test_contrast();
+	test_own_edges();
 	test_workers();
 	hardness();
 	test_ladder();
