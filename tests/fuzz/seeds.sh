@@ -34,6 +34,9 @@ jq -c '.pre_tokenizer = {type: "Sequence", pretokenizers: [{type: "Split", patte
 	| .post_processor = {type: "TemplateProcessing", single: [{SpecialToken: {id: "b", type_id: 0}}, {Sequence: {id: "A", type_id: 0}}], pair: [], special_tokens: {b: {id: "b", ids: [1], tokens: ["b"]}}}' \
 	"$out/tokenizer/small" >"$out/tokenizer/split"
 jq -c '.pre_tokenizer = {type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: true} | .decoder = .pre_tokenizer' "$out/tokenizer/fallback" >"$out/tokenizer/metaspace"
+jq -c '.model = {type: "Unigram", unk_id: 0, vocab: [["<unk>", 0], ["▁", -2], ["a", -3.5], ["▁a", -3], ["<0x0A>", -9]], byte_fallback: true}
+	| .normalizer = {type: "Sequence", normalizers: [{type: "NFKC"}, {type: "Lowercase"}, {type: "StripAccents"}, {type: "Strip", strip_left: true, strip_right: false}, {type: "Replace", pattern: {Regex: " {2,}"}, content: "▁"}]}' \
+	"$out/tokenizer/metaspace" >"$out/tokenizer/unigram"
 
 jq -rj .chat_template $tiny/tokenizer_config.json >"$out/template/tiny"
 cat >"$out/template/all" <<'END'
