@@ -1,5 +1,5 @@
-# tokenizer.json's parts that are not byte-level, on vocabularies small enough to follow by hand. The letters of a case are
-# its number in the collection of things that go wrong; what was expected was also given by the reference implementation.
+# The parts of tokenizer.json that are not byte-level, on vocabularies small enough to follow by hand. What was expected was
+# also given by the reference implementation.
 load common
 
 MARK='▁'
@@ -24,7 +24,7 @@ enc() { printf '%b' "$2" | spar text encode --model="$SCRATCH/$1" "${@:3}"; }
 dec() { printf '%s\n' "$2" | spar text decode --model="$SCRATCH/$1" --json "${@:3}"; }
 byte() { echo $((BYTE0 + $1)); }
 
-@test "B03: Prepend and Replace put the mark before each stretch between special tokens" {
+@test "Prepend and Replace put the mark before each stretch between special tokens (B03)" {
 	spm p '.normalizer = {type: "Sequence", normalizers: [{type: "Prepend", prepend: "▁"}, {type: "Replace", pattern: {String: " "}, content: "▁"}]}'
 	[ "$(enc p ab)" = '[5,3]' ]
 	[ "$(enc p ' a')" = '[1,5]' ]
@@ -37,7 +37,7 @@ byte() { echo $((BYTE0 + $1)); }
 	[ "$(dec p '[5,1,3]')" = '"a b"' ]
 }
 
-@test "B03: Metaspace always, first and never, split or not" {
+@test "Metaspace always, first and never, split or not (B03)" {
 	for split in true false; do
 		for scheme in always first never; do
 			spm m "$(printf '.pre_tokenizer = {type: "Metaspace", replacement: "▁", prepend_scheme: "%s", split: %s} | .decoder = .pre_tokenizer' $scheme $split)"
@@ -128,7 +128,7 @@ words() {
 	[ "$(spar text render --model="$SCRATCH/n" --ids <<<'{"messages":[{"role":"user","content":"<S>"}]}' | jq -c 'map(select(. == 264))')" = '[264]' ]
 }
 
-@test "B05: decoding: bytes become one character, a half one shows as U+FFFD, Strip takes one blank of the whole only" {
+@test "decoding: bytes become one character, a half one shows as U+FFFD, Strip takes one blank of the whole only (B05)" {
 	spm d '.'
 	[ "$(dec d "[2,$(byte 0xF0),$(byte 0x9F),$(byte 0x99),$(byte 0x82)]")" = '"a🙂"' ]
 	[ "$(dec d "[2,$(byte 0xF0),$(byte 0x9F)]")" = '"a�"' ]

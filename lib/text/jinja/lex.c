@@ -195,7 +195,7 @@ static const char *tag_of(const struct lexer *l, const char *s, const char *word
 static void lex_raw(struct lexer *l, const char *close)
 {
 	move(l, close);
-	close_tag(l, false);
+	close_tag(l, true); /* trim_blocks does not reach here */
 	for (const char *s = l->at; s + 1 < l->end; s++)
 		if (s[0] == '{' && s[1] == '%' && (close = tag_of(l, s, "endraw"))) {
 			add_text(l, s, false);
