@@ -33,8 +33,9 @@ enum {
 	HAS_POST_NORMS = 1 << 4,
 	HAS_EMBEDDING_SCALE = 1 << 5, /* sqrt(hidden size) */
 	HAS_TIED_HEAD = 1 << 6,       /* if tie_word_embeddings is absent */
-	HAS_CAPS = 1 << 7,            /* Gemma 2's, if absent; 3's keys, off if absent */
-	HAS_CAP_KEYS = 1 << 8,
+	HAS_CAP_KEYS = 1 << 7,        /* query_pre_attn_scalar and the caps of scores and logits */
+	HAS_CAPS = 1 << 8,            /* which are on if absent */
+	HAS_GEMMA = HAS_ATTENTION_BIAS_KEY | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD,
 	IS_GPT2 = 1 << 9,
 };
 /* Which layers are windowed, unless layer_types lists them. */
@@ -49,31 +50,32 @@ enum windowed {
 static const struct family {
 	const char *model_type;
 	const struct keys *keys;
-	enum spar_norm norm;
-	const char *activation; /* what is absent means the architecture's default, here and below */
-	double theta, local_theta;
-	size_t context, head_dim; /* head_dim 0: hidden size / heads */
+	unsigned has;
+	/* What is meant where config.json says nothing: */
+	const char *activation;
+	double theta, local_theta; /* of rotary positions; local: of windowed layers, where they have their own */
+	size_t context, head_dim;  /* head_dim 0: hidden size / heads */
 	enum windowed windowed;
 	size_t window, pattern;
-	unsigned has;
+	enum spar_norm norm;
 } families[] = {
-    {"llama", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 2048, 0, WINDOWED_NONE, 0, 0,
-     HAS_ATTENTION_BIAS_KEY | HAS_MLP_BIAS_KEY},
-    {"mistral", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 131072, 0, WINDOWED_ALL, 4096, 0, 0},
-    {"qwen2", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 32768, 0, WINDOWED_LAST, 4096, 0, HAS_QKV_BIAS},
-    {"qwen3", &usual_keys, SPAR_NORM_RMS, "silu", 1e4, 0, 32768, 128, WINDOWED_LAST, 4096, 0,
-     HAS_ATTENTION_BIAS_KEY | HAS_QK_NORM},
-    {"smollm3", &usual_keys, SPAR_NORM_RMS, "silu", 2e6, 0, 32768, 0, WINDOWED_UNTURNED, 0, 4,
-     HAS_ATTENTION_BIAS_KEY | HAS_MLP_BIAS_KEY | HAS_TIED_HEAD},
-    {"gemma", &usual_keys, SPAR_NORM_RMS_PLUS_ONE, "gelu_pytorch_tanh", 1e4, 0, 8192, 256, WINDOWED_NONE, 0, 0,
-     HAS_ATTENTION_BIAS_KEY | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD},
-    {"gemma2", &gemma_keys, SPAR_NORM_RMS_PLUS_ONE, "gelu_pytorch_tanh", 1e4, 0, 8192, 256, WINDOWED_PATTERN, 4096, 2,
-     HAS_ATTENTION_BIAS_KEY | HAS_POST_NORMS | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD | HAS_CAPS | HAS_CAP_KEYS},
-    {"gemma3_text", &gemma_keys, SPAR_NORM_RMS_PLUS_ONE, "gelu_pytorch_tanh", 1e6, 1e4, 131072, 256, WINDOWED_PATTERN,
-     4096, 6,
-     HAS_ATTENTION_BIAS_KEY | HAS_QK_NORM | HAS_POST_NORMS | HAS_EMBEDDING_SCALE | HAS_TIED_HEAD | HAS_CAP_KEYS},
-    {"gpt2", &gpt2_keys, SPAR_NORM_LAYER, "gelu_new", 0, 0, 1024, 0, WINDOWED_NONE, 0, 0,
-     HAS_QKV_BIAS | HAS_TIED_HEAD | IS_GPT2},
+    {"llama", &usual_keys, HAS_ATTENTION_BIAS_KEY | HAS_MLP_BIAS_KEY, "silu", .theta = 1e4, .context = 2048},
+    {"mistral", &usual_keys, 0, "silu", .theta = 1e4, .context = 131072, .windowed = WINDOWED_ALL, .window = 4096},
+    {"qwen2", &usual_keys, HAS_QKV_BIAS, "silu", .theta = 1e4, .context = 32768, .windowed = WINDOWED_LAST,
+     .window = 4096},
+    {"qwen3", &usual_keys, HAS_ATTENTION_BIAS_KEY | HAS_QK_NORM, "silu", .theta = 1e4, .context = 32768,
+     .head_dim = 128, .windowed = WINDOWED_LAST, .window = 4096},
+    {"smollm3", &usual_keys, HAS_ATTENTION_BIAS_KEY | HAS_MLP_BIAS_KEY | HAS_TIED_HEAD, "silu", .theta = 2e6,
+     .context = 32768, .windowed = WINDOWED_UNTURNED, .pattern = 4},
+    {"gemma", &usual_keys, HAS_GEMMA, "gelu_pytorch_tanh", .theta = 1e4, .context = 8192, .head_dim = 256,
+     .norm = SPAR_NORM_RMS_PLUS_ONE},
+    {"gemma2", &gemma_keys, HAS_GEMMA | HAS_POST_NORMS | HAS_CAP_KEYS | HAS_CAPS, "gelu_pytorch_tanh", .theta = 1e4,
+     .context = 8192, .head_dim = 256, .windowed = WINDOWED_PATTERN, .window = 4096, .pattern = 2,
+     .norm = SPAR_NORM_RMS_PLUS_ONE},
+    {"gemma3_text", &gemma_keys, HAS_GEMMA | HAS_POST_NORMS | HAS_CAP_KEYS | HAS_QK_NORM, "gelu_pytorch_tanh",
+     .theta = 1e6, .local_theta = 1e4, .context = 131072, .head_dim = 256, .windowed = WINDOWED_PATTERN, .window = 4096,
+     .pattern = 6, .norm = SPAR_NORM_RMS_PLUS_ONE},
+    {"gpt2", &gpt2_keys, IS_GPT2 | HAS_QKV_BIAS | HAS_TIED_HEAD, "gelu_new", .context = 1024, .norm = SPAR_NORM_LAYER},
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
 
