@@ -203,6 +203,8 @@ setup() {
 	diff <(timeless "$SCRATCH/ma") <(timeless "$SCRATCH/mb")
 	[ -e "$SCRATCH/b/model.safetensors" ]
 	[ ! -e "$SCRATCH/b/adapter_config.json" ]
+	spar update "${common[@]}" $lora --num-train-epochs=3 --gradient-checkpointing --out="$SCRATCH/e" <"$SFT" >"$SCRATCH/me"
+	jq -es '.[0].loss == .[length / 2].loss and (.[length / 2 - 1].loss / .[-1].loss - 1 | fabs) < 1e-5' "$SCRATCH/ma" "$SCRATCH/me"
 	spar update "${common[@]}" $lora --max-steps=2 --checkpoint="$SCRATCH/c" --out="$SCRATCH/d" <"$SFT" >/dev/null
 	spar update "${common[@]}" $lora --num-train-epochs=3 --checkpoint="$SCRATCH/c" --resume --out="$SCRATCH/d" <"$SFT" >"$SCRATCH/md"
 	diff <(timeless "$SCRATCH/ma") <(timeless "$SCRATCH/md")

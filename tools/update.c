@@ -139,6 +139,8 @@ int main(int argc, char **argv)
 	    SPAR_OPT_STR("device", 0, &o->device, "NAME", "cpu, cuda or cuda:N (cpu)"),
 	    SPAR_OPT_CHOICE("dtype", 0, &w.dtype, dtype_names, "TYPE",
 			    "of matrix products and written weights; the master weights are float32 (float32)"),
+	    SPAR_OPT_FLAG("gradient-checkpointing", 0, &o->checkpointing,
+			  "keep the layers' inputs only and run each layer twice: memory, not result"),
 	    SPAR_OPT_INT("threads", 't', &o->threads, 0, 4096, "N", "0: all cores (0)"),
 	    SPAR_OPT_U64("seed", 's', &o->seed, "N", "of the order of data, of new adapters and of dropout (0)"),
 	    SPAR_FILTER_OPTIONS(w.f),

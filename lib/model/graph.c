@@ -154,6 +154,8 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 		goto fail;
 	g->own = spar_scope_new(g->device, false);
 	g->layers = spar_calloc(c->n_layers, sizeof *g->layers);
+	if (opt->checkpointing)
+		g->checkpoints = spar_calloc(c->n_layers + 1, sizeof(struct spar_tensor *));
 	g->params = spar_config_params(c, &g->n_params);
 	g->trained = spar_calloc(2 * g->n_params, sizeof *g->trained);
 	if (opt->lora && !opt->frozen && (rc = choose_lora(g, opt, err)) < 0)
@@ -177,6 +179,7 @@ void spar_graph_free(struct spar_graph *g)
 	spar_scope_free(g->own);
 	free(g->params);
 	free(g->layers);
+	free(g->checkpoints);
 	free(g->trained);
 	if (g->lora)
 		spar_lora_release(g->lora);

@@ -30,6 +30,7 @@ struct spar_graph_opt {
 	uint64_t seed; /* of LoRA's A (Kaiming uniform as PEFT; B is 0) and of dropout */
 	size_t vocab_limit; /* as the engine's: logits of ids at or above are left out of the softmax; 0: none */
 	bool frozen;        /* no gradients at all: a reference model */
+	bool checkpointing; /* keep only the layers' inputs and run each layer again in the backward */
 };
 
 /*! `m` is borrowed and must outlive the graph (saving reads the base weights again). */

@@ -172,6 +172,7 @@ static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 	struct spar_graph_opt how = {.device = t->opt.device,
 				     .dtype = (enum spar_dtype)t->opt.dtype,
 				     .threads = (int)t->opt.threads,
+				     .checkpointing = t->opt.checkpointing,
 				     .lora = t->opt.lora ? &t->lora : NULL,
 				     .seed = t->opt.seed,
 				     .vocab_limit =

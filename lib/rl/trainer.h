@@ -52,6 +52,7 @@ struct spar_trainer_opt {
 	const char *device;
 	int dtype; /* enum spar_dtype: of matrix products, and of the weights that are written */
 	int64_t threads;
+	bool checkpointing; /* of activations */
 	uint64_t seed;
 };
 

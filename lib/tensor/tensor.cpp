@@ -157,6 +157,61 @@ struct Gated : Function<Gated> {
 	}
 };
 
+/* out[i] = x[i], or 0 where the i-th sixteen bits of SplitMix64 (Steele, Lea, Flood 2014) are below the threshold. */
+template <class T> void drop_range(const T *x, T *out, int64_t begin, int64_t end, uint64_t seed, uint32_t threshold)
+{
+	for (int64_t block = begin / 4; 4 * block < end; block++) {
+		uint64_t z = seed + (static_cast<uint64_t>(block) + 1) * 0x9E3779B97F4A7C15u;
+		z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+		z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+		z ^= z >> 31;
+		for (int64_t i = 4 * block; i < std::min(4 * block + 4, end); i++, z >>= 16)
+			out[i] = (z & 0xFFFF) < threshold ? T(0) : x[i];
+	}
+}
+
+Tensor drop(const Tensor &x, double p, int64_t seed)
+{
+	if (!x.is_cpu()) {
+		at::Generator generator = at::globalContext().defaultGenerator(x.device());
+		generator.set_current_seed(static_cast<uint64_t>(seed));
+		return at::mul(x, at::empty_like(x).bernoulli_(1 - p, generator));
+	}
+	Tensor from = x.contiguous(), out = at::empty_like(from);
+	auto work = [&](auto *to) {
+		const auto *data = from.data_ptr<std::decay_t<decltype(*to)>>();
+		at::parallel_for(0, (from.numel() + 3) / 4, 1 << 14, [&](int64_t begin, int64_t end) {
+			drop_range(data, to, 4 * begin, std::min(4 * end, from.numel()), static_cast<uint64_t>(seed),
+				   static_cast<uint32_t>(std::lround(p * 65536)));
+		});
+	};
+	if (from.scalar_type() == at::kBFloat16)
+		work(out.data_ptr<at::BFloat16>());
+	else
+		work(out.data_ptr<float>());
+	return out;
+}
+
+struct DroppedLinear : Function<DroppedLinear> {
+	static Tensor forward(AutogradContext *ctx, Tensor x, Tensor w, double p, int64_t seed)
+	{
+		ctx->save_for_backward({x, w});
+		ctx->saved_data["p"] = p;
+		ctx->saved_data["seed"] = seed;
+		return at::linear(drop(x, p, seed), w).div_(1 - p);
+	}
+
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		variable_list saved = ctx->get_saved_variables();
+		double p = ctx->saved_data["p"].toDouble();
+		int64_t seed = ctx->saved_data["seed"].toInt();
+		Tensor dy = at::mul(dys[0], 1 / (1 - p));
+		return {ctx->needs_input_grad(0) ? drop(at::mm(dy, saved[1]), p, seed) : Tensor(),
+			at::mm(dy.t(), drop(saved[0], p, seed)), Tensor(), Tensor()};
+	}
+};
+
 /* out(h, i, :) = x(i, h, :) with its halves turned by the row's angles. Strides of x and out are arbitrary. */
 void rotate(const Tensor &x, const Tensor &out, const Tensor &cos, const Tensor &sin, double direction)
 {
@@ -815,20 +870,10 @@ struct spar_tensor *spar_tensor_pick(struct spar_scope *s, const struct spar_ten
 	return make(s, {t, column}, [&] { return at::gather(t->t, 1, column->t.unsqueeze(-1)).squeeze(-1); });
 }
 
-struct spar_tensor *spar_tensor_dropout(struct spar_scope *s, const struct spar_tensor *x, double p)
+struct spar_tensor *spar_tensor_dropped_linear(struct spar_scope *s, const struct spar_tensor *x,
+					       const struct spar_tensor *w, double p, uint64_t seed)
 {
-	return make(s, {x}, [&] {
-		at::Generator generator = at::globalContext().defaultGenerator(s->device);
-		return at::mul(x->t, at::empty_like(x->t).bernoulli_(1 - p, generator).div_(1 - p));
-	});
-}
-
-void spar_tensor_seed(struct spar_scope *s, uint64_t seed)
-{
-	run(s, {}, [&] {
-		at::Generator generator = at::globalContext().defaultGenerator(s->device);
-		generator.set_current_seed(seed);
-	});
+	return make(s, {x, w}, [&] { return DroppedLinear::apply(x->t, w->t, p, static_cast<int64_t>(seed)); });
 }
 
 struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *spans, size_t n_spans, size_t window)

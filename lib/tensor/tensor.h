@@ -163,9 +163,10 @@ struct spar_tensor *spar_tensor_softmax(struct spar_scope *s, const struct spar_
 struct spar_tensor *spar_tensor_pick(struct spar_scope *s, const struct spar_tensor *t,
 				     const struct spar_tensor *column);
 
-/*! Zero elements with probability p, scale the rest by 1 / (1 - p). Draws go on from the last spar_tensor_seed. */
-struct spar_tensor *spar_tensor_dropout(struct spar_scope *s, const struct spar_tensor *x, double p);
-void spar_tensor_seed(struct spar_scope *s, uint64_t seed);
+/*! dropout(x) w^T: elements of x are zeroed with probability p (in steps of 2^-16), the others divided by 1 - p. Which ones
+ *  is a function of `seed`, so what was dropped is not kept for the backward but made again. */
+struct spar_tensor *spar_tensor_dropped_linear(struct spar_scope *s, const struct spar_tensor *x,
+					       const struct spar_tensor *w, double p, uint64_t seed);
 
 /* Attention over a forest: a node sees its ancestors and itself. Spans are runs of nodes without a branch, in depth-first
  * order without gaps, so what hangs below a span is one range of nodes. */

@@ -103,6 +103,20 @@ static float worst(const float *a, const float *b, size_t n)
 	return most;
 }
 
+/* Each trained tensor's part of a and b is the same but for rounding. */
+static void check_same_gradients(const struct spar_graph *g, const float *a, const float *b)
+{
+	for (size_t i = 0, n; i < spar_graph_count(g); i++, a += n, b += n) {
+		double norm = 0, difference = 0;
+		n = spar_graph_elements(g, i);
+		for (size_t k = 0; k < n; k++) {
+			norm += (double)b[k] * b[k];
+			difference += ((double)a[k] - b[k]) * ((double)a[k] - b[k]);
+		}
+		CHECK(norm > 0 && difference <= 1e-10 * norm);
+	}
+}
+
 /* Loss and every gradient do not depend on whether prefixes are shared. */
 static void check_sharing(struct spar_graph *g)
 {
@@ -117,21 +131,59 @@ static void check_sharing(struct spar_graph *g)
 		float *dapart = all(g, SPAR_GRAPH_GRAD);
 		spar_graph_zero(g);
 		CHECK(worst(shared, apart, p->n_refs) < 2e-5);
-		const float *a = dshared, *b = dapart;
-		for (size_t i = 0, n; i < spar_graph_count(g); i++, a += n, b += n) {
-			double norm = 0, difference = 0;
-			n = spar_graph_elements(g, i);
-			for (size_t k = 0; k < n; k++) {
-				norm += (double)b[k] * b[k];
-				difference += ((double)a[k] - b[k]) * ((double)a[k] - b[k]);
-			}
-			CHECK(norm > 0 && difference <= 1e-10 * norm);
-		}
+		check_same_gradients(g, dshared, dapart);
 		free(dshared);
 		free(dapart);
 		spar_pack_free(p);
 		spar_pack_free(q);
 	}
+}
+
+/* Set every B of an adapter to something. */
+static void fill_b(struct spar_graph *g)
+{
+	for (size_t i = 0; i < spar_graph_count(g); i++) {
+		size_t n = spar_graph_elements(g, i);
+		float *b = spar_malloc(n * sizeof *b);
+		for (size_t k = 0; k < n; k++)
+			b[k] = (float)(0.2 * spar_rng_normal(&rng, 7, (uint32_t)i, (uint32_t)k, 0));
+		if (strstr(spar_graph_name(g, i), ".lora_B"))
+			CHECK(spar_graph_set(g, i, SPAR_GRAPH_WEIGHT, b, &err) == 0);
+		free(b);
+	}
+}
+
+/* Nor on whether the layers are run again for the backward: all weights, and an adapter with dropout; twice, as a graph
+ * is used. */
+static void check_checkpointing(const struct spar_model *m)
+{
+	static float kept[MAX_REFS], again[MAX_REFS];
+	struct spar_pack *p = make_pack(0, 1);
+	struct spar_lora_config l;
+	CHECK(spar_lora_parse(&l, "r=3,alpha=6,dropout=0.3,targets=q_proj+down_proj", &err) == 0);
+	for (int lora = 0; lora < 2; lora++) {
+		struct spar_graph *g = NULL, *h = NULL;
+		struct spar_graph_opt opt = {.lora = lora ? &l : NULL, .seed = 3};
+		CHECK(spar_graph_new(&g, m, &opt, &err) == 0);
+		opt.checkpointing = true;
+		CHECK(spar_graph_new(&h, m, &opt, &err) == 0);
+		if (lora) {
+			fill_b(g);
+			fill_b(h);
+		}
+		for (int round = 0; round < 2; round++) {
+			CHECK_NEAR(loss(h, p, SPAR_GRAPH_TRAIN, again), loss(g, p, SPAR_GRAPH_TRAIN, kept), 1e-9);
+			CHECK(worst(kept, again, p->n_refs) == 0);
+			float *a = all(g, SPAR_GRAPH_GRAD), *b = all(h, SPAR_GRAPH_GRAD);
+			check_same_gradients(g, a, b);
+			free(a);
+			free(b);
+		}
+		spar_graph_free(g);
+		spar_graph_free(h);
+	}
+	spar_lora_release(&l);
+	spar_pack_free(p);
 }
 
 /* Along its gradient the loss rises as the gradient says. */
@@ -291,20 +343,6 @@ static void check_refused_steps(struct spar_graph *g)
 	spar_pack_free(p);
 }
 
-/* Set every B of an adapter to something. */
-static void fill_b(struct spar_graph *g)
-{
-	for (size_t i = 0; i < spar_graph_count(g); i++) {
-		size_t n = spar_graph_elements(g, i);
-		float *b = spar_malloc(n * sizeof *b);
-		for (size_t k = 0; k < n; k++)
-			b[k] = (float)(0.2 * spar_rng_normal(&rng, 7, (uint32_t)i, (uint32_t)k, 0));
-		if (strstr(spar_graph_name(g, i), ".lora_B"))
-			CHECK(spar_graph_set(g, i, SPAR_GRAPH_WEIGHT, b, &err) == 0);
-		free(b);
-	}
-}
-
 /* The logprobs of what `dir` holds. */
 static void from_folder(const char *dir, const struct spar_pack *p, float *logprobs)
 {
@@ -426,6 +464,7 @@ int main(void)
 		CHECK(spar_model_open(&m, path, &err) == 0);
 		CHECK(spar_graph_new(&g, &m, &(struct spar_graph_opt){.threads = 2}, &err) == 0);
 		check_sharing(g);
+		check_checkpointing(&m);
 		check_slope(g);
 		check_engine(&m);
 		check_adamw(g, &m);

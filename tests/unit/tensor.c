@@ -2,6 +2,7 @@
 #include "base/philox.h"
 #include "tensor/tensor.h"
 #include "unit.h"
+#include <math.h>
 #include <stdlib.h>
 
 static const struct spar_device cpu;
@@ -155,6 +156,47 @@ static void check_attention(void)
 	}
 }
 
+/* With w the identity and x ones: what is left is 1 / (1 - p), and both gradients see the same elements. */
+static void check_dropout(void)
+{
+	enum { ROWS = 501, COLS = 6 }; /* no multiple of what is drawn at a time */
+	struct spar_err err = {0};
+	static float ones[ROWS * COLS], y[ROWS * COLS], other[ROWS * COLS], dx[ROWS * COLS];
+	float identity[COLS * COLS] = {0}, dw[COLS * COLS];
+	for (int i = 0; i < ROWS * COLS; i++)
+		ones[i] = 1;
+	for (int i = 0; i < COLS; i++)
+		identity[i * COLS + i] = 1;
+	struct spar_scope *s = spar_scope_new(cpu, true);
+	struct spar_tensor *x = spar_tensor_from_f32(s, ones, 2, (size_t[]){ROWS, COLS});
+	struct spar_tensor *w = spar_tensor_from_f32(s, identity, 2, (size_t[]){COLS, COLS});
+	spar_tensor_require_grad(s, x);
+	spar_tensor_require_grad(s, w);
+	struct spar_tensor *out = spar_tensor_dropped_linear(s, x, w, 0.25, 7);
+	spar_tensor_read(s, out, y, ROWS * COLS);
+	spar_tensor_read(s, spar_tensor_dropped_linear(s, x, w, 0.25, 8), other, ROWS * COLS);
+	spar_tensor_backward(s, out, spar_tensor_detach(s, x));
+	spar_tensor_read(s, spar_tensor_grad(s, x), dx, ROWS * COLS);
+	spar_tensor_read(s, spar_tensor_grad(s, w), dw, COLS * COLS);
+	CHECK(spar_scope_status(s, &err) == 0);
+	int dropped = 0, moved = 0;
+	for (int i = 0; i < ROWS * COLS; i++) {
+		CHECK(y[i] == 0 || fabsf(y[i] - 4 / 3.0f) < 1e-6f);
+		CHECK(fabsf(dx[i] - y[i]) < 1e-6f);
+		dropped += y[i] == 0;
+		moved += (y[i] == 0) != (other[i] == 0);
+	}
+	CHECK(abs(dropped - ROWS * COLS / 4) < 100 && moved > 800); /* four deviations are 95 */
+	for (int column = 0; column < COLS; column++) {
+		float sum = 0;
+		for (int row = 0; row < ROWS; row++)
+			sum += y[row * COLS + column];
+		for (int i = 0; i < COLS; i++)
+			CHECK_NEAR(dw[i * COLS + column], sum, 1e-2);
+	}
+	spar_scope_free(s);
+}
+
 int main(void)
 {
 	struct spar_err err = {0};
@@ -163,6 +205,7 @@ int main(void)
 	check_errors();
 	check_devices();
 	check_gradients();
+	check_dropout();
 	check_attention();
 	return unit_done();
 }

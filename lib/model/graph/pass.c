@@ -14,118 +14,6 @@ void spar_graph_forget(struct spar_graph *g)
 	g->n_targets = 0;
 }
 
-/* What the layers of one forward share. */
-struct batch {
-	const struct spar_graph *g;
-	struct spar_tensor *cos[2], *sin[2]; /* of each of the config's ropes, (n_nodes, head_dim / 2) */
-	struct spar_tensor *target_rows;     /* (n_targets) nodes */
-	const struct spar_tree *tree, *windowed;
-	bool adapt, drop;
-};
-
-static struct spar_tensor *linear(const struct batch *b, struct spar_scope *s, const struct module *m,
-				  struct spar_tensor *x)
-{
-	const struct spar_graph *g = b->g;
-	struct spar_tensor *bias = m->bias ? spar_tensor_to(s, m->bias, g->type) : NULL;
-	struct spar_tensor *y = spar_tensor_linear(s, x, spar_tensor_to(s, m->w, g->type), bias);
-	if (!b->adapt || !m->a)
-		return y;
-	if (b->drop)
-		x = spar_tensor_dropout(s, x, g->lora->dropout);
-	struct spar_tensor *low = spar_tensor_linear(s, x, spar_tensor_to(s, m->a, g->type), NULL);
-	low = spar_tensor_linear(s, low, spar_tensor_to(s, m->b, g->type), NULL);
-	return spar_tensor_add_scaled(s, y, low, m->scale);
-}
-
-/* x normed, in `type`; x itself where the family has no such norm. */
-static struct spar_tensor *norm(const struct spar_graph *g, struct spar_scope *s, const struct module *m,
-				struct spar_tensor *x, enum spar_tensor_type type)
-{
-	const struct spar_config *c = &g->model->config;
-	if (!m->w)
-		return x;
-	switch (c->norm) {
-	case SPAR_NORM_RMS:
-		return spar_tensor_rms_norm(s, x, m->w, c->norm_eps, type);
-	case SPAR_NORM_RMS_PLUS_ONE:
-		return spar_tensor_rms_norm(s, x, spar_tensor_add_number(s, m->w, 1), c->norm_eps, type);
-	case SPAR_NORM_LAYER:
-		return spar_tensor_layer_norm(s, x, m->w, m->bias, c->norm_eps, type);
-	}
-	return NULL;
-}
-
-/* Queries or keys (n_nodes, n_heads * head_dim) -> (n_heads, n_nodes, head_dim), normed and turned as the layer has it. */
-static struct spar_tensor *heads(const struct batch *b, struct spar_scope *s, size_t layer, const struct module *m,
-				 struct spar_tensor *x, size_t n_heads)
-{
-	const struct spar_config *c = &b->g->model->config;
-	size_t n = spar_tensor_size(x, 0);
-	int rope = c->layers[layer].rope;
-	if (m->w) {
-		x = norm(b->g, s, m, spar_tensor_reshape(s, x, n * n_heads, c->head_dim), b->g->type);
-		x = spar_tensor_reshape(s, x, n, n_heads * c->head_dim);
-	}
-	return rope < 0 ? spar_tensor_heads(s, x, n_heads)
-			: spar_tensor_rotary(s, x, b->cos[rope], b->sin[rope], n_heads);
-}
-
-/* h (n_nodes, hidden) -> (n_nodes, n_heads * head_dim) */
-static struct spar_tensor *attention(const struct batch *b, struct spar_scope *s, size_t layer, struct spar_tensor *h)
-{
-	const struct spar_config *c = &b->g->model->config;
-	const struct module *part = b->g->layers[layer].part;
-	size_t n_q = c->n_heads * c->head_dim, n_kv = c->n_kv_heads * c->head_dim;
-	struct spar_tensor *q, *k, *v;
-	if (part[SPAR_PART_QKV].w) {
-		struct spar_tensor *all = linear(b, s, &part[SPAR_PART_QKV], h);
-		q = spar_tensor_columns(s, all, 0, n_q);
-		k = spar_tensor_columns(s, all, n_q, n_kv);
-		v = spar_tensor_columns(s, all, n_q + n_kv, n_kv);
-	} else {
-		q = linear(b, s, &part[SPAR_PART_Q], h);
-		k = linear(b, s, &part[SPAR_PART_K], h);
-		v = linear(b, s, &part[SPAR_PART_V], h);
-	}
-	q = heads(b, s, layer, &part[SPAR_PART_Q_NORM], q, c->n_heads);
-	k = heads(b, s, layer, &part[SPAR_PART_K_NORM], k, c->n_kv_heads);
-	return spar_tensor_attend(s, q, k, v, c->layers[layer].windowed ? b->windowed : b->tree,
-				  spar_config_score_scale(c), c->attention_cap);
-}
-
-static struct spar_tensor *mlp(const struct batch *b, struct spar_scope *s, size_t layer, struct spar_tensor *h)
-{
-	const struct module *part = b->g->layers[layer].part;
-	enum spar_tensor_activation kind =
-	    b->g->model->config.activation == SPAR_ACTIVATION_SILU ? SPAR_TENSOR_SILU : SPAR_TENSOR_GELU_TANH;
-	struct spar_tensor *up = linear(b, s, &part[SPAR_PART_UP], h);
-	if (part[SPAR_PART_GATE].w)
-		h = spar_tensor_gated(s, linear(b, s, &part[SPAR_PART_GATE], h), up, kind);
-	else
-		h = spar_tensor_activate(s, up, kind);
-	return linear(b, s, &part[SPAR_PART_DOWN], h);
-}
-
-/* x (n_nodes, hidden) -> the same, or (n_targets, hidden) behind the last layer: nothing else is needed after its attention. */
-static struct spar_tensor *forward_layer(const struct batch *b, struct spar_scope *s, size_t layer,
-					 struct spar_tensor *x)
-{
-	const struct spar_graph *g = b->g;
-	const struct module *part = g->layers[layer].part;
-	struct spar_tensor *h = norm(g, s, &part[SPAR_PART_ATTENTION_NORM], x, g->type);
-	struct spar_tensor *y = attention(b, s, layer, h);
-	if (layer + 1 == g->model->config.n_layers) {
-		x = spar_tensor_rows(s, x, b->target_rows);
-		y = spar_tensor_rows(s, y, b->target_rows);
-	}
-	y = linear(b, s, &part[SPAR_PART_O], y);
-	x = spar_tensor_add(s, x, norm(g, s, &part[SPAR_PART_ATTENTION_POST_NORM], y, g->type));
-	h = norm(g, s, &part[SPAR_PART_MLP_NORM], x, g->type);
-	y = mlp(b, s, layer, h);
-	return spar_tensor_add(s, x, norm(g, s, &part[SPAR_PART_MLP_POST_NORM], y, g->type));
-}
-
 static struct spar_tensor *embed(const struct spar_graph *g, struct spar_scope *s, const struct spar_pack *p)
 {
 	const struct spar_config *c = &g->model->config;
@@ -140,19 +28,34 @@ static struct spar_tensor *embed(const struct spar_graph *g, struct spar_scope *
 	return spar_tensor_add(s, x, spar_tensor_embed(s, part[SPAR_PART_POSITIONS].w, positions));
 }
 
-/* Tokens to the normed hidden rows of the targets (n_targets, hidden size). */
-static struct spar_tensor *forward_trunk(struct batch *b, struct spar_scope *s, const struct spar_pack *p, bool grad)
+/* x as a leaf: what is made of it gives its gradient there, and goes no further back. */
+static struct spar_tensor *leaf(struct spar_scope *s, const struct spar_tensor *x)
 {
-	const struct spar_graph *g = b->g;
+	struct spar_tensor *l = spar_tensor_detach(s, x);
+	spar_tensor_require_grad(s, l);
+	return l;
+}
+
+/* Tokens to the normed hidden rows of the targets (n_targets, hidden size). With checkpoints nothing of a layer is kept but
+ * what it was given. */
+static struct spar_tensor *forward_trunk(struct spar_graph *g, struct spar_scope *s, const struct spar_pack *p,
+					 bool grad)
+{
+	bool keep = grad && g->checkpoints;
+	size_t n = g->model->config.n_layers;
 	struct spar_tensor *x = embed(g, s, p);
-	for (size_t i = 0; i < g->model->config.n_layers; i++) {
-		struct spar_scope *inner = spar_scope_open(s, grad);
-		struct spar_tensor *y = forward_layer(b, inner, i, x);
-		y = spar_scope_close(inner, y);
-		spar_tensor_drop(x);
-		x = y;
+	if (keep) {
+		g->embedded = x;
+		x = g->checkpoints[0] = leaf(s, x);
 	}
-	return norm(g, s, &g->outside.part[SPAR_PART_NORM], x, SPAR_TENSOR_F32);
+	for (size_t i = 0; i < n; i++) {
+		struct spar_scope *inner = spar_scope_open(s, grad && !keep);
+		struct spar_tensor *y = spar_scope_close(inner, spar_graph_layer(&g->batch, inner, i, x));
+		if (!keep)
+			spar_tensor_drop(x);
+		x = keep ? g->checkpoints[i + 1] = leaf(s, y) : y;
+	}
+	return spar_graph_norm(g, s, &g->outside.part[SPAR_PART_NORM], x, SPAR_TENSOR_F32);
 }
 
 /* The angles of each node, for every rope that a layer turns by. */
@@ -266,18 +169,16 @@ int spar_graph_forward(struct spar_graph *g, const struct spar_pack *p, double t
 		return rc;
 	bool grad = mode == SPAR_GRAPH_TRAIN && !g->frozen;
 	struct spar_scope *s = spar_scope_new(g->device, grad);
-	struct batch b = {
-	    .g = g, .adapt = g->lora && mode != SPAR_GRAPH_REFERENCE, .drop = g->lora && grad && g->lora->dropout > 0};
-	if (b.drop) {
-		struct spar_rng rng;
-		spar_rng_init(&rng, g->seed, &g->draw, sizeof g->draw);
-		g->draw.forwards++;
-		spar_tensor_seed(s, (uint64_t)rng.key[1] << 32 | rng.key[0]);
-	}
-	rotary_tables(&b, s, p);
-	plan(&b, s, p);
-	b.target_rows = spar_tensor_from_i32(s, p->target_node, p->n_targets);
-	struct spar_tensor *hidden = forward_trunk(&b, s, p, grad);
+	struct batch *b = &g->batch;
+	*b = (struct batch){.g = g,
+			    .adapt = g->lora && mode != SPAR_GRAPH_REFERENCE,
+			    .drop = g->lora && grad && g->lora->dropout > 0,
+			    .draw = g->draw};
+	g->draw.forwards += b->drop;
+	rotary_tables(b, s, p);
+	plan(b, s, p);
+	b->target_rows = spar_tensor_from_i32(s, p->target_node, p->n_targets);
+	struct spar_tensor *hidden = forward_trunk(g, s, p, grad);
 	forward_head(g, s, hidden, p, temperature, logprobs, entropies, best);
 	rc = spar_scope_status(s, err);
 	if (rc < 0 || !grad) {
@@ -358,6 +259,24 @@ static struct spar_tensor *backward_head(const struct spar_graph *g, struct spar
 	return spar_scope_close(s, spar_tensor_scale(s, dhidden, 1 / g->temperature));
 }
 
+/* The layers run again, from the last one, each with its own backward. */
+static void backward_checkpoints(struct spar_graph *g, struct spar_scope *s)
+{
+	size_t n = g->model->config.n_layers;
+	struct spar_tensor *d = spar_tensor_grad(s, g->checkpoints[n]);
+	for (size_t i = n; i-- > 0;) {
+		struct spar_scope *inner = spar_scope_open(s, true);
+		struct spar_tensor *x = g->checkpoints[i];
+		spar_tensor_backward(inner, spar_graph_layer(&g->batch, inner, i, x), d);
+		struct spar_tensor *dx = spar_scope_close(inner, spar_tensor_grad(inner, x));
+		spar_tensor_drop(d);
+		spar_tensor_drop(x);
+		d = dx;
+	}
+	if (!g->lora)
+		spar_tensor_backward(s, g->embedded, d);
+}
+
 int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, const float *dentropies, struct spar_err *err)
 {
 	if (!g->run)
@@ -383,6 +302,8 @@ int spar_graph_backward(struct spar_graph *g, const float *dlogprobs, const floa
 			hidden = spar_tensor_rows(s, hidden, spar_tensor_from_i32(s, active, n));
 		struct spar_tensor *dhidden = backward_head(g, s, spar_tensor_detach(s, hidden), &pull);
 		spar_tensor_backward(s, hidden, dhidden);
+		if (g->checkpoints)
+			backward_checkpoints(g, s);
 	}
 	free(active);
 	free(pull.ids);
