@@ -28,7 +28,7 @@ while IFS= read -r line; do
 	[[ $line =~ \"session\":\"([^\"]*)\" ]] && s=${BASH_REMATCH[1]}
 	case $op in
 	describe)
-		echo '{"id":null,"op":"describe","session":null,"error":null,"protocol":1,"env":"count","version":"1","oracle":false,"policies":["talk"],"max_sessions":'$sessions',"difficulties":["d0","d1"],"defaults":{},"actions":{},"system":null}'
+		echo '{"id":null,"op":"describe","session":null,"error":null,"protocol":1,"env":"count","version":"1","oracle":false,"policies":["talk"],"max_sessions":'"$sessions"',"difficulties":["d0","d1"],"defaults":{},"actions":{},"system":null}'
 		;;
 	reset)
 		[[ $line =~ \"seed\":\"([0-9]+)\" ]] && seed[$s]=${BASH_REMATCH[1]}
