@@ -23,11 +23,11 @@ rollouts() {
 # Metrics without what no two runs share.
 timeless() { jq -c 'del(.step_time)' "$1"; }
 
-# near FILE FILE JQ...: the values agree within 1e-6, relative.
+# near FILE FILE JQ...: the values agree within NEAR (1e-6), relative.
 near() {
 	for key in "${@:3}"; do
 		jq -e -n --slurpfile a "$1" --slurpfile b "$2" "
 			[\$a[] | ($key)] as \$x | [\$b[] | ($key)] as \$y | (\$x | length) == (\$y | length) and (\$x | length) > 0 and
-			all([\$x, \$y] | transpose[]; (.[0] - .[1] | fabs) <= 1e-6 * (1 + (.[0] | fabs)))"
+			all([\$x, \$y] | transpose[]; (.[0] - .[1] | fabs) <= ${NEAR:-1e-6} * (1 + (.[0] | fabs)))"
 	done
 }
