@@ -27,4 +27,17 @@ parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with t
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
 
-.PHONY: parity
+# ---- speed beside others: builds llama.cpp first; then half an hour on two quiet cores ----
+COMPARE_MODEL ?=
+
+$(VENV)/bench: $(VENV)/ready
+	$(VENV)/bin/pip install -q trl==1.16.0 datasets==5.2.0
+	CMAKE_ARGS=-DGGML_NATIVE=ON $(VENV)/bin/pip install -q --no-binary llama-cpp-python llama-cpp-python==0.3.36
+	touch $@
+
+bench-compare: all $(B)/bench/decode $(VENV)/bench ## measure beside llama.cpp, transformers and TRL (COMPARE_MODEL=DIR, say SmolLM2-135M-Instruct)
+	@test -n "$(COMPARE_MODEL)" || { echo 'bench-compare: give COMPARE_MODEL, a folder with a Llama-shaped model' >&2; exit 2; }
+	@mkdir -p $(dir $(BENCH_RESULTS))
+	$(VENV)/bin/python tests/bench/compare.py $(B) $(COMPARE_MODEL) $(BENCH_RESULTS)
+
+.PHONY: parity bench-compare

@@ -1,6 +1,7 @@
-/* decode - tokens per second of the engine, sampling included: sequences that share a prompt of 350 tokens, 64 new tokens
- * each, random weights in the shape of a 135M-parameter Llama (or --tiny). One JSON line per measurement.
- *	decode [--tiny] [--threads N] [--kernel NAME] [--dtype float32|bfloat16] [N_SEQUENCES...]	(1 8 64)
+/* decode - tokens per second of the engine, sampling included: sequences in groups that share a prompt, random weights in the
+ * shape of a 135M-parameter Llama (or --tiny). One JSON line per measurement.
+ *	decode [--tiny] [--threads N] [--kernel NAME] [--dtype float32|bfloat16] [--groups N] [--prompt-tokens N]
+ *	       [--new-tokens N] [N_SEQUENCES...]	(one group, 350, 64; 1 8 64)
  */
 #include "base/opt.h"
 #include "base/philox.h"
@@ -10,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_PROMPT 350
-#define N_NEW 64
+struct work {
+	int64_t groups, prompt_tokens, new_tokens; /* sequence i is in group i % groups */
+};
 
 static const struct spar_config llama_135m = {
     .n_layers = 30,
@@ -69,24 +71,31 @@ static void extend(struct spar_seq **seqs, size_t n, const float *logits, size_t
 	}
 }
 
-static int measure(struct spar_engine *e, size_t vocab, size_t n, const char *dtype, struct spar_err *err)
+/* What the sequences of a group begin with; another prompt for another number of sequences: nothing is cached. */
+static void begin(struct spar_seq *seq, const struct work *w, int64_t group, size_t vocab, size_t n)
+{
+	for (int64_t i = 0; i < w->prompt_tokens; i++) {
+		int32_t id = (int32_t)(((size_t)(i * 7919 + group * 104729) + n) % vocab);
+		spar_seq_append(seq, &id, 1);
+	}
+}
+
+static int measure(struct spar_engine *e, const struct work *w, size_t vocab, size_t n, const char *dtype,
+		   struct spar_err *err)
 {
 	struct spar_seq **seqs = spar_calloc(n, sizeof *seqs);
 	float *logits = spar_malloc(n * vocab * sizeof *logits),
 	      *scratch = spar_malloc(2 * n * vocab * sizeof *scratch);
-	int32_t prompt[N_PROMPT];
-	for (size_t i = 0; i < N_PROMPT; i++)
-		prompt[i] = (int32_t)((i * 7919 + n) % vocab); /* another prompt for another n: nothing is cached */
 	for (size_t i = 0; i < n; i++) {
 		seqs[i] = spar_seq_new(e);
-		spar_seq_append(seqs[i], prompt, N_PROMPT);
+		begin(seqs[i], w, (int64_t)i % w->groups, vocab, n);
 	}
 	double start = spar_clock_s();
 	int rc = spar_engine_run(e, seqs, n, logits, err);
 	double prompt_s = spar_clock_s() - start, steps_s = 0, fastest_s = 1e9;
-	for (uint32_t step = 0; rc == 0 && step < N_NEW; step++) {
+	for (int64_t step = 0; rc == 0 && step < w->new_tokens; step++) {
 		start = spar_clock_s();
-		extend(seqs, n, logits, vocab, scratch, step);
+		extend(seqs, n, logits, vocab, scratch, (uint32_t)step);
 		rc = spar_engine_run(e, seqs, n, logits, err);
 		double step_s = spar_clock_s() - start;
 		steps_s += step_s;
@@ -96,11 +105,12 @@ static int measure(struct spar_engine *e, size_t vocab, size_t n, const char *dt
 	spar_engine_stats(e, &stats);
 	if (rc == 0)
 		printf(
-		    "{\"bench\":\"decode\",\"kernel\":\"%s\",\"dtype\":\"%s\",\"sequences\":%zu,\"prompt_tokens_per_"
-		    "s\":%.0f,"
+		    "{\"bench\":\"decode\",\"kernel\":\"%s\",\"dtype\":\"%s\",\"sequences\":%zu,\"groups\":%lld,"
+		    "\"prompt_tokens\":%lld,\"prompt_s\":%.4f,\"decode_s\":%.4f,\"prompt_tokens_per_s\":%.0f,"
 		    "\"tokens_per_s\":%.0f,\"fastest_step_tokens_per_s\":%.0f,\"weight_bytes\":%zu,\"kv_bytes\":%zu}\n",
-		    stats.kernel, dtype, n, N_PROMPT / prompt_s, (double)n * N_NEW / steps_s, (double)n / fastest_s,
-		    stats.weight_bytes, stats.kv_bytes);
+		    stats.kernel, dtype, n, (long long)w->groups, (long long)w->prompt_tokens, prompt_s, steps_s,
+		    (double)(w->groups * w->prompt_tokens) / prompt_s, (double)n * (double)w->new_tokens / steps_s,
+		    (double)n / fastest_s, stats.weight_bytes, stats.kv_bytes);
 	fflush(stdout);
 	for (size_t i = 0; i < n; i++)
 		spar_seq_free(seqs[i]);
@@ -116,12 +126,16 @@ int main(int argc, char **argv)
 	int64_t threads = 0;
 	int dtype = 1;
 	const char *kernel = NULL;
+	struct work w = {.groups = 1, .prompt_tokens = 350, .new_tokens = 64};
 	static const char *const dtypes[] = {"float32", "bfloat16", NULL};
 	const struct spar_opt table[] = {
 	    SPAR_OPT_FLAG("tiny", 0, &small, "a model of 1M parameters"),
 	    SPAR_OPT_INT("threads", 't', &threads, 0, 4096, "N", "threads (0: all cores)"),
 	    SPAR_OPT_STR("kernel", 'k', &kernel, "NAME", "kernel (the best)"),
 	    SPAR_OPT_CHOICE("dtype", 'd', &dtype, dtypes, "TYPE", "float32 or bfloat16 (bfloat16)"),
+	    SPAR_OPT_INT("groups", 'g', &w.groups, 1, 4096, "N", "groups that the sequences are spread over (1)"),
+	    SPAR_OPT_INT("prompt-tokens", 0, &w.prompt_tokens, 1, 1900, "N", "of each group's prompt (350)"),
+	    SPAR_OPT_INT("new-tokens", 0, &w.new_tokens, 1, 100, "N", "of each sequence (64)"),
 	    SPAR_OPT_END,
 	};
 	static const struct spar_usage usage = {"decode", "[options] [n_sequences...]", "Measures the engine."};
@@ -139,7 +153,7 @@ int main(int argc, char **argv)
 		if (spar_parse_i64(*arg, 1, 4096, &n) < 0)
 			rc = spar_fail(&err, SPAR_USAGE, "%s: not a number of sequences", *arg);
 		else
-			rc = measure(e, m.config.vocab_size, (size_t)n, dtypes[dtype], &err);
+			rc = measure(e, &w, m.config.vocab_size, (size_t)n, dtypes[dtype], &err);
 	}
 	spar_engine_free(e);
 	return rc < 0 ? spar_die("decode", &err) : 0;
