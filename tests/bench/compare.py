@@ -220,7 +220,7 @@ class Results:
                        "threads": KNOBS["THREADS"], "python": platform.python_version(), **versions()}
 
     def put(self, bench, side, figures):
-        line = {"bench": bench, "side": side, **figures, **self.common, "load_average": os.getloadavg()[0]}
+        line = {**figures, "bench": bench, "side": side, **self.common, "load_average": os.getloadavg()[0]}
         print(json.dumps(line), file=self.file, flush=True)
         self.all.append(line)
         print(f"{bench:14} {side:13}", *(f"{k} {v:.4g}" for k, v in figures.items() if isinstance(v, (int, float))),
