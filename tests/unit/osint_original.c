@@ -1,16 +1,12 @@
 /* What the studied original pays, by its own figures (appendix A of the study). */
 #include "rl/osint_original.h"
 #include "rl/osint_text.h"
+#include "osint_toy.h"
 #include "unit.h"
 #include <string.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define NEAR(got, want) CHECK_NEAR(got, want, 1.5e-6)
-
-static const struct spar_osint_triple toy[] = {
-    {"alias_0_111", "alias_of", "user_0"}, {"user_0", "connected_to", "user_1"}, {"user_1", "works_at", "org_a"},
-    {"user_0", "works_at", "org_b"},       {"user_1", "located_in", "loc_x"},    {"user_2", "works_at", "org_a"},
-    {"user_2", "located_in", "loc_x"}};
 
 #define EDGES \
 	"\"supporting_edges\":[{\"src\":\"alias_0_111\",\"rel\":\"alias_of\",\"dst\":\"user_0\"}," \
@@ -26,16 +22,7 @@ static void build(void)
 	struct spar_osint_edge path[3];
 	struct spar_osint_signature q;
 	struct spar_str s = SPAR_STR_INIT;
-	spar_osint_graph_init(&graph);
-	for (size_t i = 0; i < COUNT(toy); i++) {
-		struct spar_osint_edge e = {spar_osint_graph_name(&graph, toy[i].src, strlen(toy[i].src)),
-					    spar_osint_graph_relation(&graph, toy[i].rel, strlen(toy[i].rel)),
-					    spar_osint_graph_name(&graph, toy[i].dst, strlen(toy[i].dst))};
-		spar_osint_graph_add(&graph, e, 1);
-		if (i < 3)
-			path[i] = e;
-	}
-	spar_osint_graph_index(&graph);
+	build_toy(&graph, path);
 	CHECK(spar_osint_signature_of(path, 3, &q));
 	spar_osint_question(&graph, &q, &s);
 	snprintf(question, sizeof question, "%s", s.data);

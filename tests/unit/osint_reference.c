@@ -1,32 +1,14 @@
 /* The studied original's formulas: its own figures on a toy graph (appendix A of the study), and the exploits that they pay
  * for. */
-#include "env/osint/reference.h"
+#include "osint_toy.h"
 #include "unit.h"
-#include <string.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define NEAR(got, want) CHECK_NEAR(got, want, 1.5e-6)
 
-static const struct spar_osint_triple toy[] = {
-    {"alias_0_111", "alias_of", "user_0"}, {"user_0", "connected_to", "user_1"}, {"user_1", "works_at", "org_a"},
-    {"user_0", "works_at", "org_b"},       {"user_1", "located_in", "loc_x"},    {"user_2", "works_at", "org_a"},
-    {"user_2", "located_in", "loc_x"}};
 static const struct spar_osint_triple *const path = toy; /* its first three edges */
 static const char question[] =
     "Which node is reached from alias_0_111 by alias_of -> connected_to -> works_at in 3 hops?";
-
-static void build(struct spar_osint_graph *g)
-{
-	spar_osint_graph_init(g);
-	for (size_t i = 0; i < COUNT(toy); i++)
-		spar_osint_graph_add(
-		    g,
-		    (struct spar_osint_edge){spar_osint_graph_name(g, toy[i].src, strlen(toy[i].src)),
-					     spar_osint_graph_relation(g, toy[i].rel, strlen(toy[i].rel)),
-					     spar_osint_graph_name(g, toy[i].dst, strlen(toy[i].dst))},
-		    1);
-	spar_osint_graph_index(g);
-}
 
 static double answer(const struct spar_osint_reference *r, const char *text, size_t n_edges, int difficulty)
 {
@@ -142,7 +124,7 @@ int main(void)
 {
 	struct spar_osint_graph g;
 	struct spar_osint_reference r;
-	build(&g);
+	build_toy(&g, NULL);
 	spar_osint_reference_init(&r, &g);
 	NEAR(r.idf_max, 2.386294);
 	NEAR(r.idf[spar_osint_relation(&g, "works_at", 8)], 1.693147);
