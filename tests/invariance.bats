@@ -5,18 +5,6 @@
 load common
 load training
 
-setup_file() {
-	spar model init --config="$BATS_TEST_DIRNAME/../pipelines/models/tiny" --seed=1 --out="$BATS_FILE_TMPDIR/model"
-	sft_records >"$BATS_FILE_TMPDIR/sft.jsonl"
-	for batch in 0 1 2 3; do rollouts $batch; done >"$BATS_FILE_TMPDIR/rollouts.jsonl"
-}
-
-setup() {
-	MODEL=$BATS_FILE_TMPDIR/model
-	SFT=$BATS_FILE_TMPDIR/sft.jsonl
-	ROLLOUTS=$BATS_FILE_TMPDIR/rollouts.jsonl
-}
-
 @test "rollouts: order of records and size of micro-batches do not matter, for every loss type" {
 	while read -ra objective; do
 		echo "${objective[*]}"

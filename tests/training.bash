@@ -1,4 +1,16 @@
-# What tests of training share: records for the tiny model, and comparisons of metrics. `load training` behind `load common`.
+# What tests of training share: a small model with its records, and comparisons of metrics. `load training` behind `load common`.
+
+setup_file() {
+	spar model init --config="$BATS_TEST_DIRNAME/../pipelines/models/tiny" --seed=1 --out="$BATS_FILE_TMPDIR/model"
+	sft_records >"$BATS_FILE_TMPDIR/sft.jsonl"
+	for batch in 0 1 2 3; do rollouts $batch; done >"$BATS_FILE_TMPDIR/rollouts.jsonl"
+}
+
+setup() {
+	MODEL=$BATS_FILE_TMPDIR/model
+	SFT=$BATS_FILE_TMPDIR/sft.jsonl
+	ROLLOUTS=$BATS_FILE_TMPDIR/rollouts.jsonl
+}
 
 sft_records() {
 	jq -nc 'range(10) | {type: "sft", messages: [{role: "user", content: "repeat \(.) \(. * 7)"}],

@@ -2,18 +2,6 @@
 load common
 load training
 
-setup_file() {
-	spar model init --config="$BATS_TEST_DIRNAME/../pipelines/models/tiny" --seed=1 --out="$BATS_FILE_TMPDIR/model"
-	sft_records >"$BATS_FILE_TMPDIR/sft.jsonl"
-	for batch in 0 1 2 3; do rollouts $batch; done >"$BATS_FILE_TMPDIR/rollouts.jsonl"
-}
-
-setup() {
-	MODEL=$BATS_FILE_TMPDIR/model
-	SFT=$BATS_FILE_TMPDIR/sft.jsonl
-	ROLLOUTS=$BATS_FILE_TMPDIR/rollouts.jsonl
-}
-
 @test "sft: trains completions and the end token, the loss falls, the model is whole" {
 	run -0 --separate-stderr spar update --model="$MODEL" --loss-type=sft --num-train-epochs=6 --learning-rate=3e-3 \
 		--per-device-train-batch-size=5 --seed=3 --quiet --save="$SCRATCH/m" --out="$SCRATCH/out" "$SFT"
