@@ -64,8 +64,7 @@ grpo: $(RUN)/grpo.metrics.jsonl ## GRPO in the environment, from the warm start 
 START ?= $(RUN)/sft
 $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics.jsonl)
 	mkdir -p $(RUN)/grpo
-	first=$$(basename "$$(readlink $(RUN)/grpo/policy/latest || echo v000000)"); \
-	pipelines/rescue.sh $(RUN)/grpo $$first; \
+	first=$$(pipelines/rescue.sh $(RUN)/grpo); \
 	$(TASKS) --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) | \
 	$(SPAR) rollout --policy=$(RUN)/grpo/policy --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) \
 		$(SAMPLE_FLAGS) --quiet | \

@@ -188,9 +188,8 @@ train() { # DIR ROLE START REFERENCE DATASET
 	local dir=$1 role=$2 first options groups batches
 	groups=$(($(of "$role" PER_DEVICE_TRAIN_BATCH_SIZE) * $(of "$role" GRADIENT_ACCUMULATION_STEPS) / $(of "$role" NUM_GENERATIONS)))
 	batches=$((($(of "$role" MAX_STEPS) + $(of "$role" NUM_ITERATIONS) - 1) / $(of "$role" NUM_ITERATIONS)))
-	first=$(basename "$(readlink "$dir/policy/latest" || echo v000000)")
+	first=$("$here/../rescue.sh" "$dir")
 	mapfile -t options < <(adapter)
-	"$here/../rescue.sh" "$dir" "$first"
 	visits "$5" $((groups * batches)) |
 		"$SPAR" rollout --policy="$dir/policy" --batch="$groups" --num-generations="$(of "$role" NUM_GENERATIONS)" \
 			--max-completion-length="$(of "$role" MAX_COMPLETION_LENGTH)" --temperature="$(of "$role" TEMPERATURE)" \
