@@ -8,7 +8,7 @@ PARITY_STRINGS ?= 160000
 $(VENV)/ready:
 	python3 -m venv $(VENV)
 	$(VENV)/bin/pip install -q torch==2.13.0 numpy
-	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2
+	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2 tensorboard==2.21.0
 	touch $@
 
 $(B)/parity/%: $(B)/obj/tests/parity/%.o $(B)/libspar.a
@@ -26,6 +26,7 @@ parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with t
 	$(VENV)/bin/python tests/golden/objectives.py | cmp - tests/golden/objectives.jsonl
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
+	$(VENV)/bin/python tests/parity/tensorboard_read.py $(B)
 
 # ---- speed beside others: builds llama.cpp first; then half an hour on two quiet cores ----
 COMPARE_MODEL ?=

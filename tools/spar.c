@@ -41,6 +41,7 @@ static const char *const tools[][2] = {
     {"text", "tokenizer and chat template by hand"},
     {"model", "make, show, import, export, merge and check model folders"},
     {"view", "records for a person's eyes"},
+    {"report", "the figures of runs as a page, or for TensorBoard"},
 };
 
 static int help(FILE *to)
