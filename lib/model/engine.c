@@ -22,6 +22,7 @@ struct spar_seq {
 /* A row of a run. Its node is looked up when all sequences have entered the tree: till then nodes may be cut. */
 struct plan {
 	const struct spar_seq *seq;
+	const struct spar_node *node;
 	size_t pos;
 	bool fresh;
 	size_t head; /* the row of logits it gives, or NONE */
@@ -174,7 +175,7 @@ static void plan(struct spar_engine *e, const struct spar_seq *s, size_t pos, bo
 		e->plans_room = e->plans_room ? 2 * e->plans_room : SPAR_FORWARD_ROWS;
 		e->plans = spar_realloc(e->plans, e->plans_room * sizeof *e->plans);
 	}
-	e->plans[e->n_plans++] = (struct plan){s, pos, fresh, NONE};
+	e->plans[e->n_plans++] = (struct plan){.seq = s, .pos = pos, .fresh = fresh, .head = NONE};
 }
 
 /* Give the pending tokens their places in the tree, and rows to those that are new to it. */
@@ -210,7 +211,35 @@ static void ask_for_head(struct spar_engine *e, struct spar_seq *const *seqs, si
 	s->head = e->plans[s->last_plan].head = e->n_heads++;
 }
 
-/* Compute all planned rows, parents first as they were planned, and gather those that are to become logits. */
+/* In the order of the tree: what comes before first, and paths that begin alike side by side. */
+static int by_path(const void *one, const void *other)
+{
+	const struct plan *a = one, *b = other;
+	const struct spar_node *x = a->node, *y = b->node;
+	if (x == y)
+		return (a->pos > b->pos) - (a->pos < b->pos);
+	const struct spar_node *below_x = NULL, *below_y = NULL;
+	while (x != y)
+		if (x->start > y->start || (x->start == y->start && x->parent)) {
+			below_x = x;
+			x = x->parent;
+		} else {
+			below_y = y;
+			y = y->parent;
+		}
+	if (!below_x || !below_y)
+		return below_x ? 1 : -1;
+	return (below_x->ids[0] > below_y->ids[0]) - (below_x->ids[0] < below_y->ids[0]);
+}
+
+static void sort_plans(struct spar_engine *e)
+{
+	for (size_t i = 0; i < e->n_plans; i++)
+		e->plans[i].node = spar_node_of(e->plans[i].seq->cursor.node, e->plans[i].pos);
+	qsort(e->plans, e->n_plans, sizeof *e->plans, by_path);
+}
+
+/* Compute all planned rows and gather those that are to become logits. */
 static void compute(struct spar_engine *e)
 {
 	size_t hidden = e->forward.hidden;
@@ -219,12 +248,13 @@ static void compute(struct spar_engine *e)
 		e->heads_room = 2 * e->n_heads;
 		e->heads = spar_realloc(e->heads, e->heads_room * hidden * sizeof *e->heads);
 	}
+	sort_plans(e);
 	for (size_t first = 0; first < e->n_plans; first += SPAR_FORWARD_ROWS) {
 		const struct plan *plans = e->plans + first;
 		size_t n = e->n_plans - first < SPAR_FORWARD_ROWS ? e->n_plans - first : SPAR_FORWARD_ROWS;
 		for (size_t r = 0; r < n; r++)
 			rows[r] = (struct spar_row){
-			    .node = spar_node_of(plans[r].seq->cursor.node, plans[r].pos),
+			    .node = plans[r].node,
 			    .pos = plans[r].pos,
 			    .id = plans[r].seq->ids[plans[r].pos],
 			    .fresh = plans[r].fresh,

@@ -65,9 +65,10 @@ static void against_twin(const struct spar_model *m, const char *kernel, enum sp
 #define TOO_SMALL 200000
 
 /* Logits after every token of ids, computed alone and token by token. */
-static float *alone(const struct spar_model *m, const char *kernel, const int32_t *ids, size_t n)
+static float *alone(const struct spar_model *m, const char *kernel, enum spar_dtype dtype, const int32_t *ids, size_t n)
 {
-	struct spar_engine *e = open_engine(m, (struct spar_engine_opt){.kernel = kernel, .threads = 1});
+	struct spar_engine *e =
+	    open_engine(m, (struct spar_engine_opt){.dtype = dtype, .kernel = kernel, .threads = 1});
 	float *logits = spar_malloc(n * m->config.vocab_size * sizeof *logits);
 	struct spar_seq *s = spar_seq_new(e);
 	for (size_t i = 0; i < n; i++) {
@@ -82,7 +83,8 @@ static float *alone(const struct spar_model *m, const char *kernel, const int32_
 /* Sequences that branch at random places, fed in random portions, in random company, some freed and begun again: every row
  * has the bits it has alone. A small cache evicts what is not alive; one that is too small makes runs fail, and what comes
  * after them must still be right. */
-static void in_company(const struct spar_model *m, const char *kernel, int threads, size_t cache_size, uint64_t seed)
+static void in_company(const struct spar_model *m, const char *kernel, enum spar_dtype dtype, int threads,
+		       size_t cache_size, uint64_t seed)
 {
 	size_t vocab = m->config.vocab_size;
 	int32_t ids[N_SEQS][N_TOKENS];
@@ -91,13 +93,14 @@ static void in_company(const struct spar_model *m, const char *kernel, int threa
 	struct spar_rng rng;
 	spar_rng_init(&rng, seed, "company", 7);
 	struct spar_engine *e =
-	    open_engine(m, (struct spar_engine_opt){.kernel = kernel, .threads = threads, .kv_cache_size = cache_size});
+	    open_engine(m, (struct spar_engine_opt){
+			       .dtype = dtype, .kernel = kernel, .threads = threads, .kv_cache_size = cache_size});
 	for (uint32_t i = 0; i < N_SEQS; i++) {
 		random_ids(seed + i, ids[i], N_TOKENS, 4);
 		if (i) /* branch off an earlier one */
 			memcpy(ids[i], ids[(size_t)(spar_rng_uniform(&rng, i, 0, 0, 0) * i)],
 			       (size_t)(spar_rng_uniform(&rng, i, 1, 0, 0) * N_TOKENS) * sizeof **ids);
-		want[i] = alone(m, kernel, ids[i], N_TOKENS);
+		want[i] = alone(m, kernel, dtype, ids[i], N_TOKENS);
 		seqs[i] = spar_seq_new(e);
 	}
 	size_t n_wrong = 0, n_rows = 0, n_failed = 0;
@@ -150,7 +153,7 @@ static void long_prompt(const struct spar_model *m)
 	size_t vocab = m->config.vocab_size;
 	int32_t ids[N];
 	random_ids(2, ids, N, vocab);
-	float *want = alone(m, NULL, ids, N), *got = spar_malloc(vocab * sizeof *got);
+	float *want = alone(m, NULL, SPAR_F32, ids, N), *got = spar_malloc(vocab * sizeof *got);
 	struct spar_engine *e = open_engine(m, (struct spar_engine_opt){0});
 	struct spar_seq *s = spar_seq_new(e);
 	for (size_t at = 0, n = 403; at < N; at += n, n = N - at) {
@@ -223,7 +226,7 @@ static void refusals(const struct spar_model *m)
 	size_t vocab = m->config.vocab_size;
 	int32_t ids[600];
 	random_ids(4, ids, 600, vocab);
-	float *logits = spar_malloc(2 * vocab * sizeof *logits), *want = alone(m, NULL, ids, 20);
+	float *logits = spar_malloc(2 * vocab * sizeof *logits), *want = alone(m, NULL, SPAR_F32, ids, 20);
 	struct spar_err err = {0};
 	struct spar_engine *e = NULL;
 	struct spar_engine_opt opt = {.kernel = "abacus"};
@@ -270,7 +273,7 @@ static void teacher_forcing(const struct spar_model *m)
 	size_t vocab = m->config.vocab_size;
 	int32_t ids[N_TOKENS];
 	random_ids(5, ids, N_TOKENS, vocab);
-	float *want = alone(m, NULL, ids, N_TOKENS), got[N_TOKENS - 1];
+	float *want = alone(m, NULL, SPAR_F32, ids, N_TOKENS), got[N_TOKENS - 1];
 	struct spar_engine *e = open_engine(m, (struct spar_engine_opt){0});
 	for (int round = 0; round < 2; round++) { /* then from the cache */
 		CHECK(spar_engine_logprobs(e, ids, N_TOKENS, 0.7, got, NULL) == 0);
@@ -291,7 +294,7 @@ static void new_weights(struct spar_model m)
 	size_t vocab = m.config.vocab_size;
 	int32_t ids[20];
 	random_ids(6, ids, 20, vocab);
-	float *old = alone(&m, NULL, ids, 20), logits[MAX_VOCAB];
+	float *old = alone(&m, NULL, SPAR_F32, ids, 20), logits[MAX_VOCAB];
 	struct spar_engine *e = open_engine(&m, (struct spar_engine_opt){0});
 	struct spar_seq *s = spar_seq_new(e);
 	spar_seq_append(s, ids, 20);
@@ -301,7 +304,7 @@ static void new_weights(struct spar_model m)
 	CHECK(spar_engine_reload(e, &m, &err) == -SPAR_FAIL); /* s is alive */
 	spar_seq_free(s);
 	CHECK(spar_engine_reload(e, &m, &err) == 0);
-	float *now = alone(&m, NULL, ids, 20);
+	float *now = alone(&m, NULL, SPAR_F32, ids, 20);
 	s = spar_seq_new(e);
 	spar_seq_append(s, ids, 20);
 	CHECK(spar_engine_run(e, &s, 1, logits, NULL) == 0);
@@ -347,17 +350,18 @@ int main(void)
 		}
 		for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
 			against_twin(&models[i], kernel->name, SPAR_BF16, 0.2);
-			if (!kernel->gemm_f32)
+			in_company(&models[i], kernel->name, SPAR_BF16, 2, 0, 50 + i);
+			if (!kernel->f32.gemm)
 				continue;
 			against_twin(&models[i], kernel->name, SPAR_F32, 1e-4);
-			in_company(&models[i], kernel->name, 2, 0, 10 + i);
+			in_company(&models[i], kernel->name, SPAR_F32, 2, 0, 10 + i);
 		}
 	}
-	in_company(&models[0], "portable", 3, SMALL, 99);
-	in_company(&models[0], "portable", 3, TOO_SMALL, 99);
+	in_company(&models[0], "portable", SPAR_F32, 3, SMALL, 99);
+	in_company(&models[0], "portable", SPAR_F32, 3, TOO_SMALL, 99);
 	struct spar_model other = everything();
-	in_company(&other, NULL, 2, 0, 30);
-	in_company(&other, "portable", 3, 3 * SMALL / 2, 31);
+	in_company(&other, NULL, SPAR_F32, 2, 0, 30);
+	in_company(&other, "portable", SPAR_F32, 3, 3 * SMALL / 2, 31);
 	long_prompt(&other);
 	long_prompt(&models[0]);
 	sharing(&models[0]);

@@ -37,7 +37,7 @@ static void products(const struct spar_kernel *k, enum spar_dtype dtype)
 {
 	static float a[MAX_ROWS][MAX_K], w[MAX_K][MAX_COLS], acts[MAX_ROWS * MAX_K], panel[MAX_K * MAX_COLS];
 	static float c[MAX_ROWS][MAX_COLS], before[MAX_ROWS][MAX_COLS], one[MAX_COLS];
-	spar_gemm_fn *gemm = dtype == SPAR_BF16 ? k->gemm_bf16 : k->gemm_f32;
+	spar_gemm_fn *gemm = spar_kernel_products(k, dtype)->gemm;
 	for (size_t r = 0; r < MAX_ROWS; r++)
 		for (size_t i = 0; i < MAX_K; i++) {
 			a[r][i] = draw();
@@ -59,16 +59,18 @@ static void products(const struct spar_kernel *k, enum spar_dtype dtype)
 				}
 			}
 		for (size_t rows = 1; rows <= MAX_ROWS; rows++)
-			for (enum spar_gemm_mode mode = SPAR_GEMM_SET; mode <= SPAR_GEMM_CONTINUE; mode++) {
+			for (enum spar_gemm_mode mode = SPAR_GEMM_SET; mode <= SPAR_GEMM_ADD; mode++) {
 				size_t n_k = dtype == SPAR_BF16 ? 2 + 4 * rows : 1 + 5 * rows;
 				for (size_t r = 0; r < rows; r++)
 					for (size_t j = 0; j < cols; j++)
 						c[r][j] = before[r][j] = draw();
-				gemm(acts, MAX_K, panel, cols, n_k, c[0], MAX_COLS, rows, cols, mode);
+				struct spar_ahead ahead = {
+				    .at = (char *)panel, .end = (char *)(panel + 100), .rate = 1};
+				gemm(acts, MAX_K, panel, cols, n_k, c[0], MAX_COLS, rows, cols, mode, &ahead);
 				for (size_t r = 0; r < rows; r++) {
 					memcpy(one, before[r], sizeof one);
 					gemm((char *)acts + r * MAX_K * k->act_size, MAX_K, panel, cols, n_k, one,
-					     MAX_COLS, 1, cols, mode);
+					     MAX_COLS, 1, cols, mode, NULL);
 					n_other += memcmp(one, c[r], cols * sizeof *one) != 0;
 					for (size_t j = 0; j < cols; j++) {
 						double want = mode == SPAR_GEMM_SET ? 0 : before[r][j];
@@ -80,6 +82,87 @@ static void products(const struct spar_kernel *k, enum spar_dtype dtype)
 			}
 	}
 	CHECK_NEAR(worst, 0, 1e-5);
+	CHECK(n_other == 0);
+}
+
+/* Scores and weighted sums over a list of blocks; and each row alone, which must give the same bits. */
+static void blocks(const struct spar_kernel *k, enum spar_dtype dtype)
+{
+	enum { MAX_WIDTH = 144, MAX_BLOCKS = 7, MAX_QUERIES = 13, MAX_POSITIONS = MAX_BLOCKS * SPAR_LANES };
+	static float memory[MAX_BLOCKS][2 * MAX_WIDTH * SPAR_LANES], q_acts[MAX_QUERIES * MAX_WIDTH],
+	    w_acts[MAX_QUERIES * MAX_POSITIONS], q[MAX_QUERIES][MAX_WIDTH], w[MAX_QUERIES][MAX_POSITIONS],
+	    keys[MAX_POSITIONS][MAX_WIDTH], values[MAX_POSITIONS][MAX_WIDTH], scores[MAX_QUERIES][MAX_POSITIONS],
+	    result[MAX_QUERIES][MAX_WIDTH], one[MAX_POSITIONS + MAX_WIDTH];
+	const struct spar_products *p = spar_kernel_products(k, dtype);
+	const void *list[MAX_BLOCKS];
+	double worst = 0;
+	size_t n_other = 0;
+	for (size_t i = 0; i < MAX_BLOCKS; i++)
+		list[i] = memory[i * 3 % MAX_BLOCKS];
+	for (size_t width = SPAR_LANES; width <= MAX_WIDTH; width += 2 * SPAR_LANES) {
+		size_t size = spar_dtype_size(dtype), offset = width * SPAR_LANES * size;
+		for (size_t pos = 0; pos < MAX_POSITIONS; pos++)
+			for (size_t d = 0; d < width; d++) {
+				size_t lane = pos % SPAR_LANES;
+				char *block = (char *)memory[pos / SPAR_LANES * 3 % MAX_BLOCKS];
+				uint16_t key = spar_f32_to_bf16(draw()), value = spar_f32_to_bf16(draw());
+				keys[pos][d] = spar_bf16_to_f32(key);
+				values[pos][d] = spar_bf16_to_f32(value);
+				if (dtype == SPAR_BF16) {
+					memcpy(block + ((d / 2 * SPAR_LANES + lane) * 2 + d % 2) * size, &key, size);
+					memcpy(block + offset + ((lane / 2 * width + d) * 2 + lane % 2) * size, &value,
+					       size);
+				} else {
+					memcpy(block + (d * SPAR_LANES + lane) * size, &keys[pos][d], size);
+					memcpy(block + offset + (lane * width + d) * size, &values[pos][d], size);
+				}
+			}
+		for (size_t r = 0; r < MAX_QUERIES; r++) {
+			for (size_t d = 0; d < width; d++) {
+				q[r][d] = draw();
+				put_act(k, q_acts, r * MAX_WIDTH + d, &q[r][d]);
+			}
+			for (size_t pos = 0; pos < MAX_POSITIONS; pos++) {
+				w[r][pos] = draw();
+				put_act(k, w_acts, r * MAX_POSITIONS + pos, &w[r][pos]);
+			}
+		}
+		for (size_t n = 0; n <= MAX_BLOCKS; n++)
+			for (size_t rows = 1; rows <= MAX_QUERIES; rows++) {
+				struct spar_blocks at = {list, n, 0, width};
+				p->score(q_acts, MAX_WIDTH, &at, scores[0], MAX_POSITIONS, rows);
+				at.offset = offset;
+				for (size_t i = 0; i < rows * MAX_WIDTH; i++)
+					result[0][i] = 1;
+				p->mix(w_acts, MAX_POSITIONS, &at, result[0], MAX_WIDTH, rows);
+				for (size_t r = 0; r < rows; r++) {
+					at.offset = 0;
+					p->score((char *)q_acts + r * MAX_WIDTH * k->act_size, MAX_WIDTH, &at, one,
+						 MAX_POSITIONS, 1);
+					n_other += memcmp(one, scores[r], n * SPAR_LANES * sizeof *one) != 0;
+					at.offset = offset;
+					for (size_t d = 0; d < width; d++)
+						one[d] = 1;
+					p->mix((char *)w_acts + r * MAX_POSITIONS * k->act_size, MAX_POSITIONS, &at,
+					       one, MAX_WIDTH, 1);
+					n_other += memcmp(one, result[r], width * sizeof *one) != 0;
+					for (size_t pos = 0; pos < n * SPAR_LANES; pos++) {
+						double want = 0;
+						for (size_t d = 0; d < width; d++)
+							want += (double)q[r][d] * keys[pos][d];
+						worst = fmax(worst, fabs(scores[r][pos] - want));
+					}
+					for (size_t d = 0; d < width; d++) {
+						double want = 1;
+						for (size_t pos = 0; pos < n * SPAR_LANES; pos++)
+							want += (double)w[r][pos] * values[pos][d];
+						worst = fmax(worst, fabs(result[r][d] - want));
+					}
+				}
+			}
+	}
+	CHECK_NEAR(worst, 0, 1e-5);
+	CHECK(worst > 0);
 	CHECK(n_other == 0);
 }
 
@@ -103,8 +186,8 @@ static void long_products(const struct spar_kernel *k, enum spar_dtype dtype)
 			want[j] += (double)a * w;
 		}
 	}
-	(dtype == SPAR_BF16 ? k->gemm_bf16 : k->gemm_f32)(acts, K, panel, SPAR_LANES, K, c, SPAR_LANES, 1, SPAR_LANES,
-							  SPAR_GEMM_SET);
+	spar_kernel_products(k, dtype)->gemm(acts, K, panel, SPAR_LANES, K, c, SPAR_LANES, 1, SPAR_LANES, SPAR_GEMM_SET,
+					     NULL);
 	for (size_t j = 0; j < SPAR_LANES; j++)
 		worst = fmax(worst, fabs(c[j] - want[j]));
 	CHECK_NEAR(worst, 0, 1e-4);
@@ -199,9 +282,11 @@ int main(void)
 		n_tested++;
 		products(k, SPAR_BF16);
 		long_products(k, SPAR_BF16);
-		if (k->gemm_f32) {
+		blocks(k, SPAR_BF16);
+		if (k->f32.gemm) {
 			products(k, SPAR_F32);
 			long_products(k, SPAR_F32);
+			blocks(k, SPAR_F32);
 		}
 		rows(k);
 		exponentials(k);

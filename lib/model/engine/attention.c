@@ -7,20 +7,10 @@
 
 #define UNIT_QUERIES 12 /* queries that a unit should have: the tallest tile */
 
-/* Positions [from, to) of a path, all in one node. */
-struct spar_piece {
-	const struct spar_node *node;
-	size_t from, to;
-};
-
-struct pieces {
-	size_t first, n; /* in attention's list */
-};
-
 struct spar_unit {
 	size_t row, n_rows, n_positions; /* n_positions: most keys of a row, rounded up to SPAR_LANES */
-	struct pieces common, rest[UNIT_QUERIES];
-	size_t n_keys[UNIT_QUERIES]; /* of each row */
+	size_t n_common;                 /* blocks that all rows begin with */
+	size_t first_block[UNIT_QUERIES], n_keys[UNIT_QUERIES]; /* of each row; blocks: in attention's list */
 };
 
 void spar_attention_init(struct spar_attention *a, const struct spar_config *c, const struct spar_kernel *kernel,
@@ -29,7 +19,7 @@ void spar_attention_init(struct spar_attention *a, const struct spar_config *c, 
 	size_t group = c->n_heads / c->n_kv_heads;
 	*a = (struct spar_attention){
 	    .kernel = kernel,
-	    .gemm = dtype == SPAR_BF16 ? kernel->gemm_bf16 : kernel->gemm_f32,
+	    .products = spar_kernel_products(kernel, dtype),
 	    .dtype = dtype,
 	    .threads = threads,
 	    .config = c,
@@ -45,90 +35,92 @@ void spar_attention_init(struct spar_attention *a, const struct spar_config *c, 
 void spar_attention_release(struct spar_attention *a)
 {
 	free(a->units);
-	free(a->pieces);
+	free(a->blocks);
 	free(a->scratch);
 }
 
 /* ---- planning ---- */
 
-/* The pieces of the path to `node` that lie in [from, to), in order of position. */
-static struct pieces add_path(struct spar_attention *a, const struct spar_node *node, size_t from, size_t to)
+static size_t n_blocks_of(size_t n_keys)
 {
-	struct pieces list = {.first = a->n_pieces};
-	for (; node->start + node->n > from; node = node->parent) {
-		size_t start = node->start > from ? node->start : from, end = node->start + node->n;
-		end = end < to ? end : to;
-		if (start < end) {
-			if (a->n_pieces == a->pieces_room) {
-				a->pieces_room = a->pieces_room ? 2 * a->pieces_room : 256;
-				a->pieces = spar_realloc(a->pieces, a->pieces_room * sizeof *a->pieces);
-			}
-			a->pieces[a->n_pieces++] = (struct spar_piece){node, start, end};
-		}
-		if (!node->parent)
-			break;
-	}
-	list.n = a->n_pieces - list.first;
-	for (size_t i = 0; i < list.n / 2; i++) {
-		struct spar_piece *one = &a->pieces[list.first + i], *other = &a->pieces[a->n_pieces - 1 - i],
-				  old = *one;
-		*one = *other;
-		*other = old;
-	}
-	return list;
+	return (n_keys + SPAR_LANES - 1) / SPAR_LANES;
 }
 
-/* Shorten the path (*node, *n tokens) to what it has in common with another. */
-static void meet(const struct spar_node **node, size_t *n, const struct spar_node *other, size_t other_n)
+/* List the blocks of a row's path: each from the deepest node that has positions in it, where all of them are. */
+static void add_path(struct spar_attention *a, const struct spar_row *row)
 {
-	while (*node != other) {
-		bool climb_other = !(*node)->parent || (other->parent && other->start > (*node)->start);
-		const struct spar_node **deeper = climb_other ? &other : node;
-		size_t *deeper_n = climb_other ? &other_n : n;
-		*deeper_n = *deeper_n < (*deeper)->start ? *deeper_n : (*deeper)->start;
-		*deeper = (*deeper)->parent;
+	const struct spar_node *node = row->node;
+	size_t first = a->n_blocks, n = n_blocks_of(row->pos + 1);
+	a->n_blocks += n;
+	if (a->n_blocks > a->blocks_room) {
+		a->blocks_room = 2 * a->n_blocks;
+		a->blocks = spar_realloc(a->blocks, a->blocks_room * sizeof *a->blocks);
 	}
-	*n = *n < other_n ? *n : other_n;
+	for (size_t i = n; i-- > 0;) {
+		while (node->start >= (i + 1) * SPAR_LANES)
+			node = node->parent;
+		a->blocks[first + i] = spar_node_block(node, i * SPAR_LANES);
+	}
 }
 
-static void add_unit(struct spar_attention *a, const struct spar_row *rows, size_t first, size_t n)
+static struct spar_unit *new_unit(struct spar_attention *a, size_t row)
 {
 	if (a->n_units == a->units_room) {
 		a->units_room = a->units_room ? 2 * a->units_room : 64;
 		a->units = spar_realloc(a->units, a->units_room * sizeof *a->units);
 	}
-	struct spar_unit *u = &a->units[a->n_units++];
-	*u = (struct spar_unit){.row = first, .n_rows = n};
-	const struct spar_node *node = rows[first].node;
-	size_t common = rows[first].pos + 1;
-	for (size_t r = 0; r < n; r++) {
-		const struct spar_row *row = &rows[first + r];
-		u->n_keys[r] = row->pos + 1;
-		u->n_positions = u->n_positions > row->pos + 1 ? u->n_positions : row->pos + 1;
-		meet(&node, &common, row->node, row->pos + 1);
+	a->units[a->n_units] = (struct spar_unit){.row = row};
+	return &a->units[a->n_units++];
+}
+
+/* How many blocks a row has in common with the one behind it, whose list follows its own. */
+static size_t in_common(const struct spar_attention *a, const struct spar_row *row, size_t first_block)
+{
+	size_t i = 0, n = n_blocks_of(row[0].pos + 1), n_next = n_blocks_of(row[1].pos + 1);
+	while (i < n && i < n_next && a->blocks[first_block + i] == a->blocks[first_block + n + i])
+		i++;
+	return i;
+}
+
+/* A row goes into the unit of the one before it, unless that is full or it has more than twice as much in common with the
+ * one behind it. */
+static void form_units(struct spar_attention *a, const struct spar_row *rows, size_t n)
+{
+	struct spar_unit *u = NULL;
+	size_t before = 0, behind, first_block = 0;
+	for (size_t r = 0; r < n; r++, before = behind) {
+		size_t n_keys = rows[r].pos + 1;
+		behind = r + 1 < n ? in_common(a, &rows[r], first_block) : 0;
+		if (!before || 2 * before < behind || u->n_rows == a->unit_rows) {
+			u = new_unit(a, r);
+			before = n_blocks_of(n_keys);
+		}
+		u->n_common = u->n_rows && u->n_common < before ? u->n_common : before;
+		u->first_block[u->n_rows] = first_block;
+		u->n_keys[u->n_rows++] = n_keys;
+		if (spar_round_up(n_keys, SPAR_LANES) > u->n_positions)
+			u->n_positions = spar_round_up(n_keys, SPAR_LANES);
+		first_block += n_blocks_of(n_keys);
 	}
-	u->n_positions = spar_round_up(u->n_positions, SPAR_LANES);
-	u->common = add_path(a, node, 0, common);
-	for (size_t r = 0; r < n; r++)
-		u->rest[r] = add_path(a, rows[first + r].node, common, u->n_keys[r]);
 }
 
 /* A thread's scratch, in floats: what struct work points at. */
 static size_t scratch_floats(const struct spar_attention *a, size_t n_positions)
 {
 	size_t n = a->unit_rows * a->group;
-	return spar_round_up(n, SPAR_LANES) + n * (a->width + SPAR_LANES + n_positions) + a->width;
+	return spar_round_up(n, SPAR_LANES) + n * (a->width + n_positions) + a->width;
 }
 
 void spar_attention_plan(struct spar_attention *a, const struct spar_row *rows, size_t n)
 {
 	size_t n_positions = 0;
-	a->n_units = a->n_pieces = 0;
-	for (size_t i = 0; i < n; i += a->unit_rows) {
-		add_unit(a, rows, i, n - i < a->unit_rows ? n - i : a->unit_rows);
-		if (a->units[a->n_units - 1].n_positions > n_positions)
-			n_positions = a->units[a->n_units - 1].n_positions;
-	}
+	a->n_units = a->n_blocks = 0;
+	for (size_t r = 0; r < n; r++)
+		add_path(a, &rows[r]);
+	form_units(a, rows, n);
+	for (size_t i = 0; i < a->n_units; i++)
+		if (a->units[i].n_positions > n_positions)
+			n_positions = a->units[i].n_positions;
 	size_t need = scratch_floats(a, n_positions);
 	if (need > a->scratch_floats) {
 		a->scratch_floats = spar_round_up(need + need / 2, SPAR_LANES);
@@ -144,35 +136,67 @@ size_t spar_attention_block_size(const struct spar_attention *a)
 	return spar_round_up(a->n_layers * a->n_kv_heads * 2 * SPAR_LANES * a->width * spar_dtype_size(a->dtype), 64);
 }
 
-static char *keys_at(const struct spar_attention *a, const struct spar_node *node, size_t pos, size_t layer,
-		     size_t head)
+/* Where a head's keys, or behind them its values, begin in a block. */
+static size_t panel_offset(const struct spar_attention *a, size_t layer, size_t head, bool is_values)
 {
-	size_t panels = (layer * a->n_kv_heads + head) * 2;
-	return (char *)spar_node_block(node, pos) + panels * SPAR_LANES * a->width * spar_dtype_size(a->dtype);
+	size_t panel = (layer * a->n_kv_heads + head) * 2 + is_values;
+	return panel * SPAR_LANES * a->width * spar_dtype_size(a->dtype);
 }
 
-static char *values_at(const struct spar_attention *a, const struct spar_node *node, size_t pos, size_t layer,
-		       size_t head)
+/* SPAR_LANES numbers as bfloat16, rounded to nearest. */
+static void to_bf16(const struct spar_attention *a, const float *x, uint16_t *half)
 {
-	return keys_at(a, node, pos, layer, head) + SPAR_LANES * a->width * spar_dtype_size(a->dtype);
+	if (a->kernel->act_size == sizeof *half)
+		a->kernel->scale(x, 1, SPAR_LANES, half);
+	else
+		for (size_t d = 0; d < SPAR_LANES; d++)
+			half[d] = spar_f32_to_bf16(x[d]);
+}
+
+static void store_bf16(const struct spar_attention *a, size_t lane, const float *key, const float *value, uint16_t *k,
+		       uint16_t *v)
+{
+	for (size_t first = 0; first < a->head_dim; first += SPAR_LANES) {
+		uint16_t key_half[SPAR_LANES], value_half[SPAR_LANES];
+		to_bf16(a, key + first, key_half);
+		to_bf16(a, value + first, value_half);
+		for (size_t i = 0, d = first; i < SPAR_LANES && d < a->head_dim; i++, d++) {
+			k[(d / 2 * SPAR_LANES + lane) * 2 + d % 2] = key_half[i];
+			v[(lane / 2 * a->width + d) * 2 + lane % 2] = value_half[i];
+		}
+	}
+}
+
+static void store_f32(const struct spar_attention *a, size_t lane, const float *key, const float *value, float *k,
+		      float *v)
+{
+	for (size_t d = 0; d < a->head_dim; d++) {
+		k[d * SPAR_LANES + lane] = key[d];
+		v[lane * a->width + d] = value[d];
+	}
+}
+
+/* In the block of `node`, and in those of what lies below it that hold the position too. */
+static void store(const struct spar_attention *a, const struct spar_node *node, char *block, size_t pos, size_t layer,
+		  const float *keys, const float *values)
+{
+	for (size_t head = 0; head < a->n_kv_heads; head++) {
+		const float *key = keys + head * a->head_dim, *value = values + head * a->head_dim;
+		void *k = block + panel_offset(a, layer, head, false), *v = block + panel_offset(a, layer, head, true);
+		if (a->dtype == SPAR_BF16)
+			store_bf16(a, pos % SPAR_LANES, key, value, k, v);
+		else
+			store_f32(a, pos % SPAR_LANES, key, value, k, v);
+	}
+	for (const struct spar_node *child = node->children; child; child = child->next)
+		if (spar_node_child_shares(child, pos))
+			store(a, child, child->blocks[0], pos, layer, keys, values);
 }
 
 void spar_attention_store(const struct spar_attention *a, const struct spar_row *row, size_t layer, const float *keys,
 			  const float *values)
 {
-	size_t lane = row->pos % SPAR_LANES;
-	for (size_t head = 0; head < a->n_kv_heads; head++, keys += a->head_dim, values += a->head_dim) {
-		void *k = keys_at(a, row->node, row->pos, layer, head),
-		     *v = values_at(a, row->node, row->pos, layer, head);
-		for (size_t d = 0; d < a->head_dim; d++)
-			if (a->dtype == SPAR_BF16) {
-				((uint16_t *)k)[(d / 2 * SPAR_LANES + lane) * 2 + d % 2] = spar_f32_to_bf16(keys[d]);
-				((uint16_t *)v)[(lane / 2 * a->width + d) * 2 + lane % 2] = spar_f32_to_bf16(values[d]);
-			} else {
-				((float *)k)[d * SPAR_LANES + lane] = keys[d];
-				((float *)v)[lane * a->width + d] = values[d];
-			}
-	}
+	store(a, row->node, spar_node_block(row->node, row->pos), row->pos, layer, keys, values);
 }
 
 /* ---- running ---- */
@@ -186,66 +210,59 @@ size_t spar_attention_query(const struct spar_attention *a, size_t n_rows, size_
 struct work {
 	const struct spar_attention *a;
 	size_t layer, head;
-	size_t ld;      /* positions that a row of scores has room for */
-	size_t window;  /* of the layer; 0: none */
-	size_t start;   /* first position that a row of the unit sees, rounded down to SPAR_LANES */
-	float *scores;  /* (queries, ld), then weights in place, as acts */
-	float *sums;    /* (queries) */
-	float *results; /* (queries, width) */
-	float *block;   /* (queries, SPAR_LANES), or one row of results as acts */
+	size_t ld;          /* positions that a row of scores has room for */
+	size_t window;      /* of the layer; 0: none */
+	size_t first_block; /* of those that a row of the unit sees */
+	float *scores;      /* (queries, ld), then weights in place, as acts */
+	float *sums;        /* (queries) */
+	float *results;     /* (queries, width) */
+	float *result;      /* (width) one row of results as acts */
 };
 
-/* Where to begin in a piece. */
-static size_t first_of(const struct work *w, const struct spar_piece *p)
-{
-	return p->from > w->start ? p->from : w->start;
-}
-
-/* scores[position] = q . key, for n queries. A block whose first lanes belong to an earlier piece goes by way of `block`;
- * lanes behind a piece's end are overwritten by the next piece, or masked. */
-static void score(const struct work *w, struct pieces list, const void *q, size_t n, float *scores)
+/* Blocks [from, to) of a row of the unit, as far as they are seen. */
+static struct spar_blocks blocks_of(const struct work *w, const struct spar_unit *u, size_t row, size_t *from,
+				    size_t to, bool is_values)
 {
 	const struct spar_attention *a = w->a;
-	for (const struct spar_piece *p = a->pieces + list.first, *end = p + list.n; p < end; p++)
-		for (size_t pos = first_of(w, p), next; pos < p->to; pos = next) {
-			size_t lane = pos % SPAR_LANES, base = pos - lane;
-			next = base + SPAR_LANES < p->to ? base + SPAR_LANES : p->to;
-			const void *keys = keys_at(a, p->node, pos, w->layer, w->head);
-			if (!lane) {
-				a->gemm(q, a->width, keys, SPAR_LANES, a->width, scores + base, w->ld, n, SPAR_LANES,
-					SPAR_GEMM_SET);
-				continue;
-			}
-			a->gemm(q, a->width, keys, SPAR_LANES, a->width, w->block, SPAR_LANES, n, SPAR_LANES,
-				SPAR_GEMM_SET);
-			for (size_t i = 0; i < n; i++)
-				memcpy(scores + i * w->ld + pos, w->block + i * SPAR_LANES + lane,
-				       (next - pos) * sizeof *scores);
-		}
+	*from = *from > w->first_block ? *from : w->first_block;
+	return (struct spar_blocks){
+	    .at = a->blocks + u->first_block[row] + *from,
+	    .n = to > *from ? to - *from : 0,
+	    .offset = panel_offset(a, w->layer, w->head, is_values),
+	    .width = a->width,
+	};
 }
 
-/* result += weight[position] * value, for n queries. The weights (acts) of lanes that are not the piece's must be 0. */
-static void gather(const struct work *w, struct pieces list, const char *weights, size_t n, float *result)
+/* scores[position] = q . key */
+static void score(const struct work *w, const struct spar_unit *u, const char *q)
 {
 	const struct spar_attention *a = w->a;
-	size_t size = a->kernel->act_size, ld = w->ld * sizeof(float) / size;
-	for (const struct spar_piece *p = a->pieces + list.first, *end = p + list.n; p < end; p++)
-		for (size_t pos = first_of(w, p), next; pos < p->to; pos = next) {
-			size_t lane = pos % SPAR_LANES, base = pos - lane;
-			next = base + SPAR_LANES < p->to ? base + SPAR_LANES : p->to;
-			const void *values = values_at(a, p->node, pos, w->layer, w->head);
-			if (next - pos == SPAR_LANES) {
-				a->gemm(weights + base * size, ld, values, a->width, SPAR_LANES, result, a->width, n,
-					a->width, SPAR_GEMM_CONTINUE);
-				continue;
-			}
-			char *block = memset(w->block, 0, n * SPAR_LANES * size);
-			for (size_t i = 0; i < n; i++)
-				memcpy(block + (i * SPAR_LANES + lane) * size, weights + (i * ld + pos) * size,
-				       (next - pos) * size);
-			a->gemm(block, SPAR_LANES, values, a->width, SPAR_LANES, result, a->width, n, a->width,
-				SPAR_GEMM_CONTINUE);
-		}
+	size_t group = a->group, from = 0;
+	struct spar_blocks keys = blocks_of(w, u, 0, &from, u->n_common, false);
+	a->products->score(q, a->width, &keys, w->scores + from * SPAR_LANES, w->ld, u->n_rows * group);
+	for (size_t r = 0; r < u->n_rows; r++) {
+		from = u->n_common;
+		keys = blocks_of(w, u, r, &from, n_blocks_of(u->n_keys[r]), false);
+		a->products->score(q + r * group * a->width * a->kernel->act_size, a->width, &keys,
+				   w->scores + r * group * w->ld + from * SPAR_LANES, w->ld, group);
+	}
+}
+
+/* result = sum of weight[position] * value */
+static void mix(const struct work *w, const struct spar_unit *u)
+{
+	const struct spar_attention *a = w->a;
+	size_t group = a->group, from = 0, size = a->kernel->act_size, ld = w->ld * sizeof(float) / size;
+	const char *weights = (const char *)w->scores;
+	memset(w->results, 0, u->n_rows * group * a->width * sizeof *w->results);
+	struct spar_blocks values = blocks_of(w, u, 0, &from, u->n_common, true);
+	a->products->mix(weights + from * SPAR_LANES * size, ld, &values, w->results, a->width, u->n_rows * group);
+	for (size_t r = 0; r < u->n_rows; r++) {
+		from = u->n_common;
+		values = blocks_of(w, u, r, &from, n_blocks_of(u->n_keys[r]), true);
+		a->products->mix(weights + (r * group * ld + from * SPAR_LANES) * size, ld, &values,
+				 w->results + r * group * a->width, a->width, group);
+	}
 }
 
 /* First position that a row of so many keys sees. */
@@ -258,7 +275,8 @@ static size_t window_start(size_t window, size_t n_keys)
 static float soften(const struct work *w, float *scores, size_t n_keys)
 {
 	const struct spar_kernel *kernel = w->a->kernel;
-	size_t end = spar_round_up(n_keys, SPAR_LANES), start = w->start, first = window_start(w->window, n_keys);
+	size_t end = spar_round_up(n_keys, SPAR_LANES), start = w->first_block * SPAR_LANES,
+	       first = window_start(w->window, n_keys);
 	float scale = (float)spar_config_score_scale(w->a->config), cap = (float)w->a->config->attention_cap;
 	for (size_t i = first; cap > 0 && i < n_keys; i++)
 		scores[i] = cap * tanhf(scores[i] * scale / cap);
@@ -273,34 +291,27 @@ static float soften(const struct work *w, float *scores, size_t n_keys)
 	return sum;
 }
 
-/* The first position that any row of the unit sees: that of the row with the fewest keys. */
-static size_t unit_start(const struct spar_unit *u, size_t window)
+/* The first block that any row of the unit sees: that of the row with the fewest keys. */
+static size_t first_seen(const struct spar_unit *u, size_t window)
 {
 	size_t n_keys = u->n_keys[0];
 	for (size_t r = 1; r < u->n_rows; r++)
 		n_keys = u->n_keys[r] < n_keys ? u->n_keys[r] : n_keys;
-	return window_start(window, n_keys) / SPAR_LANES * SPAR_LANES;
+	return window_start(window, n_keys) / SPAR_LANES;
 }
 
 /* One unit and head. q: the unit's queries; out: the unit's first row, at the first head of the group. */
 static void attend(const struct work *w, const struct spar_unit *u, const char *q, char *out, size_t ld_out)
 {
 	const struct spar_attention *a = w->a;
-	size_t group = a->group, size = a->kernel->act_size, n = u->n_rows * group;
-	score(w, u->common, q, n, w->scores);
-	for (size_t r = 0; r < u->n_rows; r++)
-		score(w, u->rest[r], q + r * group * a->width * size, group, w->scores + r * group * w->ld);
-	for (size_t i = 0; i < n; i++)
+	size_t group = a->group, size = a->kernel->act_size;
+	score(w, u, q);
+	for (size_t i = 0; i < u->n_rows * group; i++)
 		w->sums[i] = soften(w, w->scores + i * w->ld, u->n_keys[i / group]);
-
-	memset(w->results, 0, n * a->width * sizeof *w->results);
-	gather(w, u->common, (const char *)w->scores, n, w->results);
-	for (size_t r = 0; r < u->n_rows; r++)
-		gather(w, u->rest[r], (const char *)(w->scores + r * group * w->ld), group,
-		       w->results + r * group * a->width);
-	for (size_t i = 0; i < n; i++) {
-		a->kernel->scale(w->results + i * a->width, 1.0f / w->sums[i], a->width, w->block);
-		memcpy(out + (i / group * ld_out + i % group * a->head_dim) * size, w->block, a->head_dim * size);
+	mix(w, u);
+	for (size_t i = 0; i < u->n_rows * group; i++) {
+		a->kernel->scale(w->results + i * a->width, 1.0f / w->sums[i], a->width, w->result);
+		memcpy(out + (i / group * ld_out + i % group * a->head_dim) * size, w->result, a->head_dim * size);
 	}
 }
 
@@ -314,11 +325,11 @@ void spar_attention_run(const struct spar_attention *a, struct spar_worker *work
 		size_t head = i / a->n_units;
 		struct work w = {.a = a, .layer = layer, .head = head, .ld = u->n_positions};
 		w.window = spar_config_window(a->config, layer);
-		w.start = unit_start(u, w.window);
+		w.first_block = first_seen(u, w.window);
 		w.sums = scratch;
 		w.results = w.sums + spar_round_up(n_queries, SPAR_LANES);
-		w.block = w.results + n_queries * a->width;
-		w.scores = w.block + n_queries * SPAR_LANES + a->width;
+		w.result = w.results + n_queries * a->width;
+		w.scores = w.result + a->width;
 		attend(&w, u, (const char *)q + spar_attention_query(a, n_rows, u->row, head * a->group) * size,
 		       (char *)out + (u->row * ld + head * a->group * a->head_dim) * size, ld);
 	}

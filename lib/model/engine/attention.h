@@ -1,10 +1,11 @@
 /* attention.h - attention of a batch of rows over the prefix tree.
  *
- * Rows that follow each other in a batch form units. What the paths of a unit's rows have in common is read once for all of
- * them, as packed matrices: scores = q (rows x heads of a group) times keys, result += weights times values. Then each row
- * goes on with the rest of its own path. The scores of a row stand in one array by position, and sums over it are made in
- * order of position: how the path is cut into nodes, and which rows share a unit, changes no bit of a float32 result. In a
- * windowed layer what is before the window is not read; scores there that are, for the sake of another row, weigh 0.
+ * A row's path is a list of cache blocks. Rows that follow each other in a batch and begin with the same blocks form units.
+ * The blocks that a unit's rows have in common are read once for all of them, as packed matrices: scores = q (rows x heads of
+ * a group) times keys, result += weights times values. Then each row goes on with the rest of its own path. The scores of a
+ * row stand in one array by position, and sums over it are made in order of position: how the path is cut into nodes, and
+ * which rows share a unit, changes no bit of a result. In a windowed layer the blocks before the window are not read; what
+ * is read beside what a row sees (before its window, for the sake of another row; behind its own position) weighs 0.
  *
  * A cache block holds, for each layer and each head of keys, SPAR_LANES keys as a panel (k: dimension, columns: positions)
  * and SPAR_LANES values as a panel (k: position, columns: dimensions). Dimensions are padded with zeros to SPAR_LANES.
@@ -27,7 +28,7 @@ struct spar_row {
 
 struct spar_attention {
 	const struct spar_kernel *kernel;
-	spar_gemm_fn *gemm;
+	const struct spar_products *products;
 	enum spar_dtype dtype;
 	int threads;
 	const struct spar_config *config;             /* borrowed */
@@ -35,8 +36,8 @@ struct spar_attention {
 	size_t width;                                 /* head_dim padded */
 	size_t unit_rows;                             /* most rows of a unit */
 	struct spar_unit *units;
-	struct spar_piece *pieces;
-	size_t n_units, units_room, n_pieces, pieces_room;
+	const void **blocks; /* of all rows, one list after the other */
+	size_t n_units, units_room, n_blocks, blocks_room;
 	float *scratch; /* (threads, scratch_floats) */
 	size_t scratch_floats;
 };
@@ -48,10 +49,10 @@ void spar_attention_release(struct spar_attention *a);
 /*! Bytes of a cache block. */
 size_t spar_attention_block_size(const struct spar_attention *a);
 
-/*! Form the units of a batch; the nodes are borrowed until the next plan. */
+/*! Form the units of a batch, best in the order of the tree; the nodes are borrowed until the next plan. */
 void spar_attention_plan(struct spar_attention *a, const struct spar_row *rows, size_t n);
 
-/*! Put a row's rotated keys and its values, (n_kv_heads, head_dim) each, into its block. */
+/*! Put a row's rotated keys and its values, (n_kv_heads, head_dim) each, into the blocks of its position. */
 void spar_attention_store(const struct spar_attention *a, const struct spar_row *row, size_t layer, const float *keys,
 			  const float *values);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define N_PHASES(n_layers) (1 + 10 * (n_layers)) /* of a pass, at most */
+#define TILE_ROWS 8                              /* of the tallest tile in panels, about */
 #define BLOCK_ROWS 24                            /* a multiple of every tile's height in panels of SPAR_PANEL columns */
 
 int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const struct spar_weights *w,
@@ -13,7 +14,7 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 	    .config = c,
 	    .weights = w,
 	    .kernel = kernel,
-	    .gemm = w->dtype == SPAR_BF16 ? kernel->gemm_bf16 : kernel->gemm_f32,
+	    .gemm = spar_kernel_products(kernel, w->dtype)->gemm,
 	    .activate = c->activation == SPAR_ACTIVATION_SILU ? kernel->swiglu : kernel->geglu,
 	    .embedding_scale = (float)(c->embedding_scale > 0 ? c->embedding_scale : 1),
 	    .threads = threads,
@@ -40,7 +41,8 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 	    {&f->gated, f->inner * kernel->act_size},
 	};
 	for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
-		size_t size = spar_round_up(SPAR_FORWARD_ROWS * buffers[i].row_size, 64);
+		/* a vector more: the last head is read in whole vectors */
+		size_t size = spar_round_up(SPAR_FORWARD_ROWS * buffers[i].row_size + 64, 64);
 		if (!(*buffers[i].buffer = aligned_alloc(64, size))) {
 			spar_forward_release(f);
 			return spar_fail(err, SPAR_FAIL, "no memory for the engine's buffers");
@@ -94,7 +96,7 @@ struct items {
 
 static struct items share_out(const struct spar_forward *f, const struct spar_linear *l, size_t n_rows)
 {
-	size_t panels = spar_round_up(l->n, SPAR_PANEL) / SPAR_PANEL, wanted = 4 * (size_t)f->threads;
+	size_t panels = spar_linear_panels(l), wanted = 4 * (size_t)f->threads;
 	size_t per_panel = panels < wanted ? (wanted + panels - 1) / panels : 1;
 	struct items items = {.rows = spar_round_up((n_rows + per_panel - 1) / per_panel, BLOCK_ROWS)};
 	items.per_panel = (n_rows + items.rows - 1) / items.rows;
@@ -115,26 +117,48 @@ static struct item item_at(const struct items *items, const struct spar_linear *
 	return item;
 }
 
+/* What to fetch while an item is computed: the panel of l that this thread needs next or, where there is none, one of
+ * `after`, the weights that are used after l. */
+static struct spar_ahead look_ahead(const struct spar_forward *f, const struct spar_worker *w,
+				    const struct spar_linear *l, const struct spar_linear *after,
+				    const struct items *items, const struct item *item)
+{
+	enum spar_dtype dtype = f->weights->dtype;
+	size_t next = spar_worker_next(w), panel = next / items->per_panel;
+	const struct spar_linear *from = next < items->n ? l : after;
+	if (!from || (from == l && panel == item->panel))
+		return (struct spar_ahead){0};
+	if (from == after)
+		panel = (next - items->n) % spar_linear_panels(after);
+	const char *at = spar_linear_panel(from, dtype, panel);
+	size_t lines = spar_linear_panel_size(from, dtype) / 64;
+	size_t chains = (item->n_rows + TILE_ROWS - 1) / TILE_ROWS * ((l->k + SPAR_CHAIN - 1) / SPAR_CHAIN);
+	return (struct spar_ahead){at, at + lines * 64, (lines + chains - 1) / chains};
+}
+
 static void panel_product(const struct spar_forward *f, const struct spar_linear *l, const struct item *item,
-			  const void *a, size_t lda, float *c, size_t ldc, enum spar_gemm_mode mode)
+			  const void *a, size_t lda, float *c, size_t ldc, enum spar_gemm_mode mode,
+			  struct spar_ahead *ahead)
 {
 	size_t k = f->weights->dtype == SPAR_BF16 ? spar_round_up(l->k, 2) : l->k;
 	f->gemm((const char *)a + item->row * lda * f->kernel->act_size, lda,
 		spar_linear_panel(l, f->weights->dtype, item->panel), SPAR_PANEL, k, c, ldc, item->n_rows,
-		item->n_columns, mode);
+		item->n_columns, mode, ahead);
 	for (size_t r = 0; l->bias && r < item->n_rows; r++)
 		for (size_t j = 0; j < item->n_columns; j++)
 			c[r * ldc + j] += l->bias[item->column + j];
 }
 
 /* c (n_rows, ldc) = or += a (n_rows, lda) times the weights; rows of c are padded to SPAR_PANEL. */
-static void multiply(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l, const void *a,
-		     size_t lda, size_t n_rows, float *c, size_t ldc, enum spar_gemm_mode mode)
+static void multiply(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l,
+		     const struct spar_linear *after, const void *a, size_t lda, size_t n_rows, float *c, size_t ldc,
+		     enum spar_gemm_mode mode)
 {
 	struct items items = share_out(f, l, n_rows);
 	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item item = item_at(&items, l, n_rows, i);
-		panel_product(f, l, &item, a, lda, c + item.row * ldc + item.column, ldc, mode);
+		struct spar_ahead ahead = look_ahead(f, w, l, after, &items, &item);
+		panel_product(f, l, &item, a, lda, c + item.row * ldc + item.column, ldc, mode, &ahead);
 	}
 }
 
@@ -148,16 +172,18 @@ static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, 
 	struct items items = share_out(f, l, n_rows);
 	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item whole = item_at(&items, l, n_rows, i), item = whole;
+		struct spar_ahead ahead = look_ahead(f, w, l, &layer->down, &items, &item),
+				  ahead_up = look_ahead(f, w, &layer->up, NULL, &items, &item);
 		float gate[BLOCK_ROWS * SPAR_PANEL], up[BLOCK_ROWS * SPAR_PANEL];
 		for (size_t j = 0; plain && j < BLOCK_ROWS * SPAR_PANEL; j++)
 			up[j] = 1;
 		for (; item.row < whole.row + whole.n_rows; item.row += BLOCK_ROWS) {
 			size_t left = whole.row + whole.n_rows - item.row;
 			item.n_rows = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-			panel_product(f, l, &item, f->normed, f->hidden, gate, SPAR_PANEL, SPAR_GEMM_SET);
+			panel_product(f, l, &item, f->normed, f->hidden, gate, SPAR_PANEL, SPAR_GEMM_SET, &ahead);
 			if (!plain)
-				panel_product(f, &layer->up, &item, f->normed, f->hidden, up, SPAR_PANEL,
-					      SPAR_GEMM_SET);
+				panel_product(f, &layer->up, &item, f->normed, f->hidden, up, SPAR_PANEL, SPAR_GEMM_SET,
+					      &ahead_up);
 			for (size_t r = 0; r < item.n_rows; r++) {
 				size_t to = (item.row + r) * f->inner + item.column;
 				f->activate(gate + r * SPAR_PANEL, up + r * SPAR_PANEL, item.n_columns,
@@ -175,12 +201,13 @@ static void multiply_head(const struct spar_forward *f, struct spar_worker *w, s
 	struct items items = share_out(f, head, n_rows);
 	for (size_t i; spar_worker_take(w, items.n, &i);) {
 		struct item whole = item_at(&items, head, n_rows, i), item = whole;
+		struct spar_ahead ahead = look_ahead(f, w, head, &f->weights->layers[0].qkv, &items, &item);
 		size_t wide = head->n - item.column < SPAR_PANEL ? head->n - item.column : SPAR_PANEL;
 		for (; item.row < whole.row + whole.n_rows; item.row += BLOCK_ROWS) {
 			float block[BLOCK_ROWS * SPAR_PANEL];
 			size_t left = whole.row + whole.n_rows - item.row;
 			item.n_rows = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-			panel_product(f, head, &item, f->normed, f->hidden, block, SPAR_PANEL, SPAR_GEMM_SET);
+			panel_product(f, head, &item, f->normed, f->hidden, block, SPAR_PANEL, SPAR_GEMM_SET, &ahead);
 			for (size_t r = 0; r < item.n_rows; r++) {
 				float *row = block + r * SPAR_PANEL;
 				for (size_t j = 0; cap > 0 && j < wide; j++)
@@ -227,14 +254,15 @@ static void normalize(const struct spar_forward *f, struct spar_worker *w, const
 }
 
 /* x += l(a), normed before where the family has it so. */
-static void add_branch(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l, const void *a,
-		       size_t lda, const struct spar_norm_weights *post, size_t n_rows)
+static void add_branch(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l,
+		       const struct spar_linear *after, const void *a, size_t lda, const struct spar_norm_weights *post,
+		       size_t n_rows)
 {
 	if (!post->weight) {
-		multiply(f, w, l, a, lda, n_rows, f->x, f->hidden, SPAR_GEMM_ADD);
+		multiply(f, w, l, after, a, lda, n_rows, f->x, f->hidden, SPAR_GEMM_ADD);
 		return;
 	}
-	multiply(f, w, l, a, lda, n_rows, f->branch, f->hidden, SPAR_GEMM_SET);
+	multiply(f, w, l, after, a, lda, n_rows, f->branch, f->hidden, SPAR_GEMM_SET);
 	for (size_t r; spar_worker_take(w, n_rows, &r);) {
 		float *x = f->x + r * f->hidden, *branch = f->branch + r * f->hidden;
 		norm_row(f->config, post, branch, f->config->hidden_size, branch);
@@ -304,14 +332,16 @@ void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_
 		embed(f, &w, rows, n);
 		for (size_t i = 0; i < f->weights->n_layers; i++) {
 			const struct spar_layer *l = &f->weights->layers[i];
+			const struct spar_linear *mlp = l->gate.panels ? &l->gate : &l->up,
+						 *after = i + 1 < f->weights->n_layers ? &l[1].qkv : &f->weights->head;
 			normalize(f, &w, f->x, &l->attention_norm, n);
-			multiply(f, &w, &l->qkv, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
+			multiply(f, &w, &l->qkv, &l->o, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
 			rotate_and_store(f, &w, i, rows, n);
 			spar_attention_run(&f->attention, &w, i, f->q, n, f->mixed, f->attended);
-			add_branch(f, &w, &l->o, f->mixed, f->attended, &l->attention_post_norm, n);
+			add_branch(f, &w, &l->o, mlp, f->mixed, f->attended, &l->attention_post_norm, n);
 			normalize(f, &w, f->x, &l->mlp_norm, n);
 			multiply_gated(f, &w, l, n);
-			add_branch(f, &w, &l->down, f->gated, f->inner, &l->mlp_post_norm, n);
+			add_branch(f, &w, &l->down, after, f->gated, f->inner, &l->mlp_post_norm, n);
 		}
 	}
 }

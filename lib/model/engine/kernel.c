@@ -30,8 +30,7 @@ const struct spar_kernel *spar_kernel_find(const char *name, enum spar_dtype dty
 {
 	for (size_t i = 0; kernels[i]; i++) {
 		const struct spar_kernel *k = kernels[i];
-		bool takes = dtype == SPAR_BF16 ? k->gemm_bf16 != NULL : k->gemm_f32 != NULL;
-		if (takes && spar_kernel_usable(k) && (!name || !strcmp(name, k->name)))
+		if (spar_kernel_products(k, dtype)->gemm && spar_kernel_usable(k) && (!name || !strcmp(name, k->name)))
 			return k;
 	}
 	return NULL;

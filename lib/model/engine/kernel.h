@@ -25,21 +25,47 @@
 #define SPAR_LANES 16 /* keys of a cache block; every vector length divides it */
 
 enum spar_gemm_mode {
-	SPAR_GEMM_SET,      /* c = a w */
-	SPAR_GEMM_ADD,      /* c = c + (a w) */
-	SPAR_GEMM_CONTINUE, /* the first chain starts from c: (c + a0 w0) + a1 w1 ... */
+	SPAR_GEMM_SET, /* c = a w */
+	SPAR_GEMM_ADD, /* c = c + (a w) */
+};
+
+/* What will be read next, fetched into the second-level cache while a product is computed: `rate` lines after each chain.
+ * Only a hint: the addresses need not be there. */
+struct spar_ahead {
+	const char *at, *end;
+	size_t rate;
 };
 
 /*! c (rows, cols) from a (rows, k) acts and a packed panel; cols is a multiple of SPAR_LANES, lda and ldc count elements;
- *  k is even for bfloat16 panels. */
+ *  k is even for bfloat16 panels. ahead may be NULL. */
 typedef void spar_gemm_fn(const void *a, size_t lda, const void *w, size_t ldw, size_t k, float *c, size_t ldc,
-			  size_t rows, size_t cols, enum spar_gemm_mode mode);
+			  size_t rows, size_t cols, enum spar_gemm_mode mode, struct spar_ahead *ahead);
+
+/* A list of cache blocks (attention.h). In each the wanted panel, of SPAR_LANES by `width`, begins `offset` bytes in. */
+struct spar_blocks {
+	const void *const *at; /* (n) */
+	size_t n, offset, width;
+};
+
+/*! scores (rows, n * SPAR_LANES) = q (rows, width) acts times the blocks' keys. */
+typedef void spar_score_fn(const void *q, size_t ldq, const struct spar_blocks *keys, float *scores, size_t lds,
+			   size_t rows);
+
+/*! result (rows, width) += weights (rows, n * SPAR_LANES) acts times the blocks' values: one chain that starts from result. */
+typedef void spar_mix_fn(const void *weights, size_t ldw, const struct spar_blocks *values, float *result, size_t ldr,
+			 size_t rows);
+
+/* Products with panels of one type. */
+struct spar_products {
+	spar_gemm_fn *gemm; /* NULL: the kernel has none for this type */
+	spar_score_fn *score;
+	spar_mix_fn *mix;
+};
 
 struct spar_kernel {
 	const char *name;
-	size_t act_size;         /* bytes of an act: 4 or 2 */
-	spar_gemm_fn *gemm_f32;  /* float32 panels; NULL: this kernel is for bfloat16 only */
-	spar_gemm_fn *gemm_bf16; /* bfloat16 panels */
+	size_t act_size; /* bytes of an act: 4 or 2 */
+	struct spar_products f32, bf16;
 	/* Rows of padded length: n is a multiple of SPAR_LANES. */
 	void (*norm)(const float *x, const float *weight, size_t n, size_t n_true, float eps, void *act);
 	void (*swiglu)(const float *gate, const float *up, size_t n, void *act); /* silu(gate) * up */
@@ -58,6 +84,11 @@ const struct spar_kernel *spar_kernel_find(const char *name, enum spar_dtype dty
 /*! All kernels of this build, the best first; NULL past the end. For tests. */
 const struct spar_kernel *spar_kernel_at(size_t i);
 bool spar_kernel_usable(const struct spar_kernel *k);
+
+static inline const struct spar_products *spar_kernel_products(const struct spar_kernel *k, enum spar_dtype dtype)
+{
+	return dtype == SPAR_BF16 ? &k->bf16 : &k->f32;
+}
 
 static inline size_t spar_round_up(size_t n, size_t to)
 {

@@ -17,10 +17,11 @@ typedef int32_t VI __attribute__((vector_size(32)));
 #define TILE_VECTORS 2
 #define TILE_ROWS(vectors) ((size_t)6)
 #define TILES(X) TILES_6(X, 1) TILES_6(X, 2)
+#define BLOCK_TILES(X) TILES(X)
 #define PANEL_FLOAT
 #include "model/engine/gemm_body.h"
 #define PANEL_WIDENED
 #include "model/engine/gemm_body.h"
 
-const struct spar_kernel spar_kernel_avx2 = SPAR_KERNEL("avx2", gemm_f32, gemm_bf16);
+const struct spar_kernel spar_kernel_avx2 = SPAR_KERNEL("avx2", SPAR_PRODUCTS(f32), SPAR_PRODUCTS(bf16));
 #endif

@@ -18,8 +18,9 @@ typedef int32_t VI __attribute__((vector_size(64)));
 #define TILE_VECTORS 4
 #define TILE_ROWS(vectors) ((size_t)((vectors) == 4 ? 6 : (vectors) == 3 ? 8 : 12))
 #define TILES(X) TILES_12(X, 1) TILES_12(X, 2) TILES_8(X, 3) TILES_6(X, 4)
+#define BLOCK_TILES(X) TILES_6(X, 1) TILES_6(X, 2) TILES_6(X, 3) TILES_6(X, 4)
 #define PANEL_DOT
 #include "model/engine/gemm_body.h"
 
-const struct spar_kernel spar_kernel_avx512bf16 = SPAR_KERNEL("avx512bf16", NULL, gemm_dot);
+const struct spar_kernel spar_kernel_avx512bf16 = SPAR_KERNEL("avx512bf16", SPAR_NO_PRODUCTS, SPAR_PRODUCTS(dot));
 #endif

@@ -20,9 +20,10 @@ static inline V larger(V a, V b)
 #define TILE_VECTORS 4
 #define TILE_ROWS(vectors) ((size_t)2)
 #define TILES(X) TILES_2(X, 1) TILES_2(X, 2) TILES_2(X, 3) TILES_2(X, 4)
+#define BLOCK_TILES(X) TILES(X)
 #define PANEL_FLOAT
 #include "model/engine/gemm_body.h"
 #define PANEL_WIDENED
 #include "model/engine/gemm_body.h"
 
-const struct spar_kernel spar_kernel_portable = SPAR_KERNEL("portable", gemm_f32, gemm_bf16);
+const struct spar_kernel spar_kernel_portable = SPAR_KERNEL("portable", SPAR_PRODUCTS(f32), SPAR_PRODUCTS(bf16));

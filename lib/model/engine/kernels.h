@@ -9,9 +9,17 @@
 #define TILES_8(X, vectors) TILES_6(X, vectors) X(7, vectors) X(8, vectors)
 #define TILES_12(X, vectors) TILES_8(X, vectors) X(9, vectors) X(10, vectors) X(11, vectors) X(12, vectors)
 
-#define SPAR_KERNEL(name, gemm_f32, gemm_bf16) \
+#define SPAR_KERNEL(name, f32, bf16) \
 	{ \
-		name, sizeof(ACT), gemm_f32, gemm_bf16, norm, swiglu, geglu, scale, rotate, max, exps \
+		name, sizeof(ACT), f32, bf16, norm, swiglu, geglu, scale, rotate, max, exps \
+	}
+#define SPAR_PRODUCTS(suffix) \
+	{ \
+		gemm_##suffix, score_##suffix, mix_##suffix \
+	}
+#define SPAR_NO_PRODUCTS \
+	{ \
+		NULL, NULL, NULL \
 	}
 
 extern const struct spar_kernel spar_kernel_avx512bf16, spar_kernel_avx512, spar_kernel_avx2, spar_kernel_portable;

@@ -48,6 +48,12 @@ static inline V exp_vector(V x)
 	return (V)((VI)scaled & ~(VI)(x < -87));
 }
 
+static inline void fetch_ahead(struct spar_ahead *ahead)
+{
+	for (size_t i = 0; ahead && i < ahead->rate && ahead->at < ahead->end; i++, ahead->at += 64)
+		__builtin_prefetch(ahead->at, 0, 2);
+}
+
 static void norm(const float *x, const float *weight, size_t n, size_t n_true, float eps, void *act)
 {
 	V sum = SPLAT(0);

@@ -87,4 +87,11 @@ static inline bool spar_worker_take(struct spar_worker *w, size_t n, size_t *ite
 	return true;
 }
 
+/*! A guess at the item that this thread will take after the one it has, from how the others have kept pace so far. n or
+ *  more: of the next phase. */
+static inline size_t spar_worker_next(const struct spar_worker *w)
+{
+	return w->next < w->end ? w->next : w->first + (w->end - w->first) * (size_t)omp_get_num_threads();
+}
+
 #endif

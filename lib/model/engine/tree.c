@@ -201,6 +201,8 @@ size_t spar_cursor_grow(struct spar_tree *t, struct spar_cursor *c, const int32_
 	if (fresh) {
 		if (!(block = take_block(t))) /* before the node is there: eviction must not meet it */
 			return 0;
+		if (c->n % SPAR_LANES)
+			memcpy(block, spar_node_block(node, c->n - 1), t->block_size);
 		node = add_child(node);
 		add_block(node, block);
 		move_cursor(t, c, node);

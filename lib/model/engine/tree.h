@@ -1,7 +1,9 @@
 /* tree.h - the cache of keys and values: a radix tree over token ids.
  *
  * A node is a run of ids that no other path shares; its keys and values lie in blocks of SPAR_LANES positions, aligned on
- * absolute positions, so cutting a node in two copies one block at most. What is in a block is the attention's business.
+ * absolute positions, so cutting a node in two copies one block at most. A node that starts inside a block has the positions
+ * before it in its first block too, copied: a path is a list of whole blocks, and what is stored at a position goes into all
+ * blocks that hold it (spar_node_child_shares). What is in a block is the attention's business.
  * A cursor is a place in the tree: the end of the first `n` tokens of a live sequence, inside or at the end of `node`.
  * A node where no cursor stands and which has no children may be evicted; the one that became so first goes first.
  */
@@ -15,7 +17,7 @@ struct spar_node {
 	struct spar_node *older, *newer;            /* neighbours among the evictable; NULL otherwise */
 	size_t start, n, room;                      /* positions [start, start + n); room of ids */
 	int32_t *ids;                               /* (n) */
-	void **blocks; /* [i]: positions from (start / SPAR_LANES + i) * SPAR_LANES; of them the node's own are valid */
+	void **blocks; /* [i]: positions from (start / SPAR_LANES + i) * SPAR_LANES; of them the path's are valid */
 	size_t n_blocks;
 	size_t n_cursors;
 };
@@ -54,6 +56,12 @@ static inline const struct spar_node *spar_node_of(const struct spar_node *node,
 	while (node->start > pos)
 		node = node->parent;
 	return node;
+}
+
+/*! Whether a child's first block holds its parent's position `pos`, the parent's being one of that block. */
+static inline bool spar_node_child_shares(const struct spar_node *child, size_t pos)
+{
+	return child->start / SPAR_LANES == pos / SPAR_LANES;
 }
 
 static inline void *spar_node_block(const struct spar_node *node, size_t pos)

@@ -45,9 +45,20 @@ void spar_weights_embed(const struct spar_weights *w, int32_t id, size_t hidden,
 /*! x (hidden) += the learned embedding of a position, if the model has them. */
 void spar_weights_add_position(const struct spar_weights *w, size_t pos, size_t hidden, float *x);
 
+static inline size_t spar_linear_panels(const struct spar_linear *l)
+{
+	return spar_round_up(l->n, SPAR_PANEL) / SPAR_PANEL;
+}
+
+/* In bytes. */
+static inline size_t spar_linear_panel_size(const struct spar_linear *l, enum spar_dtype dtype)
+{
+	return spar_round_up(l->k, 2) * SPAR_PANEL * (dtype == SPAR_BF16 ? 2 : 4);
+}
+
 static inline const void *spar_linear_panel(const struct spar_linear *l, enum spar_dtype dtype, size_t panel)
 {
-	return (const char *)l->panels + panel * spar_round_up(l->k, 2) * SPAR_PANEL * (dtype == SPAR_BF16 ? 2 : 4);
+	return (const char *)l->panels + panel * spar_linear_panel_size(l, dtype);
 }
 
 #endif
