@@ -102,7 +102,11 @@ $(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libspar.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-units: $(UNITS:%=$(B)/unit/%) $(FUZZERS:%=$(B)/fuzz/%)
+$(B)/hub/hub: $(B)/obj/tests/hub/hub.o $(B)/libspar.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+units: $(UNITS:%=$(B)/unit/%) $(FUZZERS:%=$(B)/fuzz/%) $(B)/hub/hub
 
 # ---- check ----
 check: deps ## install what is missing, build, run the tests (SAN=1: under ASan and UBSan; CHECK=tests/x.bats: one file)

@@ -19,7 +19,7 @@ $(B)/parity/graph: $(B)/obj/tests/parity/graph.o $(B)/libspartorch.a $(B)/libspa
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
 
-parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
+parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
 	$(VENV)/bin/python tests/parity/families.py $(B)
 	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)
@@ -27,6 +27,7 @@ parity: all $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with t
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
 	$(VENV)/bin/python tests/parity/tensorboard_read.py $(B)
+	rm -rf $(B)/mirror; PATH=$(CURDIR)/$(VENV)/bin:$$PATH tests/hub/mirror.sh $(B) $(B)/mirror
 
 # ---- speed beside others: builds llama.cpp first; then half an hour on two quiet cores ----
 COMPARE_MODEL ?=

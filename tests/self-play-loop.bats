@@ -2,23 +2,15 @@
 load common
 
 ROOT=$BATS_TEST_DIRNAME/..
+CONFIG=$DATA/self-play.json
 
 # A run of one round on the embedded model. The reference's rewards tell any two texts apart, so that something is learned.
 play() { # DIR [OPTION...]
-	SPAR=$SPAR_BUILD/bin/spar "$ROOT/pipelines/self-play/run.sh" "$SCRATCH/config.json" --run="$1" --quiet "${@:2}"
+	SPAR=$SPAR_BUILD/bin/spar "$ROOT/pipelines/self-play/run.sh" "$CONFIG" --run="$1" --quiet "${@:2}"
 }
 
 setup() {
 	cd "$ROOT"
-	jq -n --arg model pipelines/models/tiny '
-		def phase: {model_name_or_path: $model, max_steps: 3, per_device_train_batch_size: 4, gradient_accumulation_steps: 1,
-			num_generations: 4, max_completion_length: 12, learning_rate: 1e-3, save_steps: 1, bf16: false};
-		{rounds: 1, dry_run: false, profile: "reference", max_fallback_share: 1, max_graph_context_edges: 8,
-		 environment: {n_users: 8}, seed_tasks_per_round: 2, generated_tasks_per_round: 2, generator_prompts_per_round: 2,
-		 judge_samples: 2, answerer_judge_max_new_tokens: 8, generated_task_max_new_tokens: 32,
-		 post_training_eval_questions: 2, post_training_eval_heldout_questions: 2, post_training_eval_answer_max_new_tokens: 8,
-		 warm_start: {episodes: 4, batch_size: 4, learning_rate: 1e-4},
-		 generator_phase: phase, answerer_phase: phase}' >"$SCRATCH/config.json"
 }
 
 # Every record is one of its schema: the required keys are there, no key is unknown.
@@ -92,7 +84,7 @@ fits_schema() { # FILE...
 @test "self-play: killed in each phase, the same command goes on to the same weights and summary" {
 	play "$SCRATCH/whole"
 	for phase in generator answerer; do
-		setsid "$BASH" -c "SPAR=$SPAR_BUILD/bin/spar exec pipelines/self-play/run.sh $SCRATCH/config.json --run=$SCRATCH/killed --quiet" 3>&- &
+		setsid "$BASH" -c "SPAR=$SPAR_BUILD/bin/spar exec pipelines/self-play/run.sh $CONFIG --run=$SCRATCH/killed --quiet" 3>&- &
 		pid=$!
 		until [ -e "$SCRATCH/killed/round_001/$phase/policy/v000001" ] || ! kill -0 $pid; do sleep 0.05; done
 		kill -9 -- -$pid
@@ -108,25 +100,29 @@ fits_schema() { # FILE...
 	jq -e '.rounds[0].generator.diagnostics.weights_changed > 0' "$SCRATCH/whole/self_play_summary.json"
 }
 
-@test "self-play: a run is mirrored; what could not be uploaded is tried again at the end, and training goes on" {
-	mkdir "$SCRATCH/bin"
-	cat >"$SCRATCH/bin/hf" <<-'END'
-		#!/bin/bash
-		echo "$HF_TOKEN $*" >>"$HF_LOG"
-		[ "$(grep -c . "$HF_LOG")" != 1 ]
-	END
-	chmod +x "$SCRATCH/bin/hf"
-	export HF_LOG=$SCRATCH/log PATH=$SCRATCH/bin:$PATH
-	play "$SCRATCH/silent" --dry-run
-	[ ! -e "$HF_LOG" ]
-	HF_TOKEN=secret SPACE_ID=me/My_Space OSINT_HF_CHECKPOINT_REPO_PRIVATE=0 run -0 --separate-stderr play "$SCRATCH/Run 1" --dry-run
-	[[ $stderr == *"round_001/generator could not be uploaded; it is tried again at the end"* ]]
-	grep -q "^secret upload me/my_space-checkpoints $SCRATCH/Run 1/self_play_summary.json run-1/self_play_summary.json --repo-type=model --no-private" "$HF_LOG"
-	[ "$(grep -c round_001/generator "$HF_LOG")" = 2 ]
-	[ "$(wc -l <"$SCRATCH/Run 1/published.txt")" = 4 ]
-	# Nothing is sent twice.
-	HF_TOKEN=secret SPACE_ID=me/My_Space play "$SCRATCH/Run 1" --dry-run
-	[ "$(wc -l <"$HF_LOG")" = 5 ]
+@test "self-play: a run is mirrored to a hub; what could not be uploaded is tried again at the end, and training goes on" {
+	PATH=$ROOT/tests/hub:$PATH run -0 --separate-stderr tests/hub/mirror.sh "$SPAR_BUILD" "$SCRATCH"
+	[[ $stderr == *"could not be uploaded; it is tried again at the end"* ]]
+	[[ $stderr != *"not uploaded"* ]]
+	[[ $output == "mirror: "*"; 5 uploads failed first" ]]
+	grep -q /checkpoint-3/model.safetensors "$SCRATCH/wanted"
+	# Nothing is sent twice, nothing without a token, and a hub that is not there is no reason to fail.
+	export HF_ENDPOINT=http://127.0.0.1:1 OSINT_HF_CHECKPOINT_REPO_ID=me/repo PATH=$ROOT/tests/hub:$PATH
+	run -0 --separate-stderr play "$SCRATCH/run"
+	[ -z "$stderr" ]
+	HF_TOKEN=secret run -0 --separate-stderr play "$SCRATCH/run"
+	[ -z "$stderr" ]
+	rm "$SCRATCH/run/published.txt"
+	HF_TOKEN=secret run -0 --separate-stderr play "$SCRATCH/run"
+	[[ $stderr == *"self-play: not uploaded: "*self_play_summary.json* ]]
+}
+
+@test "self-play: the repository of a mirror is named, or follows the space" {
+	where() { bash -c 'run=x; . pipelines/self-play/publish.sh; repository' ; }
+	[ -z "$(where)" ]
+	[ "$(SPACE_ID='me/My Space' where)" = me/my-space-checkpoints ]
+	[ "$(HF_SPACE_ID=me/A OSINT_HF_CHECKPOINT_REPO_SUFFIX=-b where)" = me/a-b ]
+	[ "$(SPACE_ID=me/A OSINT_HF_CHECKPOINT_REPO_ID=you/c where)" = you/c ]
 }
 
 @test "self-play: the standalone script takes the reference's variables" {

@@ -204,14 +204,19 @@ train() { # DIR ROLE START REFERENCE DATASET
 			--dtype="$(dtype_of "$role")" "${options[@]}" "${machine[@]}" --out="$dir/final_model"
 }
 
-# The versions that training can go on from, under the names that other trainers give them; the newest ones only.
-name_checkpoints() { # DIR ROLE
+# The versions that training can go on from, under the names that other trainers give them.
+link_checkpoints() { # DIR
 	local version n
 	for version in "$1"/policy/v*/trainer; do
+		[ -e "$version" ] || continue
 		version=$(dirname "$version")
 		n=$((10#${version##*/v}))
 		[ "$n" = 0 ] || ln -sfn "policy/${version##*/}" "$1/checkpoint-$n"
 	done
+}
+
+# Only the newest ones are kept.
+drop_checkpoints() { # DIR ROLE
 	find "$1" -maxdepth 1 -name 'checkpoint-*' | sort -V | head -n "-$(of "$2" SAVE_TOTAL_LIMIT)" | while read -r old; do
 		rm -rf "${1:?}/$(readlink "$old")"
 		rm "$old"
@@ -222,12 +227,15 @@ name_checkpoints() { # DIR ROLE
 phase() { # DIR ROLE START REFERENCE DATASET
 	mkdir -p "$1"
 	if [ -z "$DRY_RUN" ] && [ ! -e "$1/phase.json" ]; then
+		if is_mirrored && ! is_off "${OSINT_HF_UPLOAD_ON_SAVE:-1}"; then publish_checkpoints "$1" & fi
 		made "$1/metrics.jsonl" train "$@"
-		name_checkpoints "$1" "$2"
+		wait
+		link_checkpoints "$1"
+		drop_checkpoints "$1" "$2"
 	fi
 	made "$1/phase.json" describe_phase "$@"
 	[ -z "$STRICT_ASSERTS" ] || [ -n "$DRY_RUN" ] || assert_learned "$1" "$2"
-	publish "$1"
+	publish_phase "$1"
 }
 
 describe_phase() { # DIR ROLE START REFERENCE DATASET
