@@ -351,3 +351,11 @@ END
 	live second
 	cmp <(cat first second) whole
 }
+
+@test "rollout: --step-time: batch records say what sampling took, and a stage after it adds its own" {
+	printf '{"id":"%d","messages":[{"role":"user","content":"hi"}]}\n' 1 2 |
+		spar rollout -q --model="$TINY" -n 2 --batch=1 --max-completion-length=4 --step-time |
+		spar rollout -q --model="$TINY" --into=judge --messages='"1+1="' --max-completion-length=2 --step-time >"$SCRATCH/out"
+	jq -e -s 'map(select(.type == "batch")) | length == 2 and all((keys == ["groups", "rollouts", "step", "step_time/judge", "step_time/rollout", "type"]) and
+		.["step_time/judge"] > 0 and .["step_time/rollout"] > 0)' "$SCRATCH/out"
+}

@@ -98,6 +98,10 @@ fits_schema() { # FILE...
 	done
 	cmp "$SCRATCH/whole/self_play_summary.json" <(sed "s,$SCRATCH/killed,$SCRATCH/whole,g" "$SCRATCH/killed/self_play_summary.json")
 	jq -e '.rounds[0].generator.diagnostics.weights_changed > 0' "$SCRATCH/whole/self_play_summary.json"
+	# What the judge adds to a step is said for each.
+	jq -e -s 'length == 6 and all(.["step_time/judge"] >= 0 and .["step_time/rollout"] > 0 and .step_time > 0)' \
+		"$SCRATCH"/{whole,killed}/round_001/generator/metrics.jsonl
+	jq -e -s 'all(has("step_time/judge") | not)' "$SCRATCH/whole/round_001/answerer/metrics.jsonl"
 }
 
 @test "self-play: a run is mirrored to a hub; what could not be uploaded is tried again at the end, and training goes on" {

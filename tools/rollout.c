@@ -54,6 +54,8 @@ int main(int argc, char **argv)
 	    SPAR_OPT_STR("messages", 0, &o.messages, "JQ",
 			 "prompt of a record: messages or a text (" SPAR_TASK_PROMPT ")"),
 	    SPAR_OPT_STR("into", 0, &o.into, "KEY", "pass the record on with what was sampled in KEY"),
+	    SPAR_OPT_FLAG("step-time", 0, &o.step_time,
+			  "say in batch records what sampling took: no two runs are the same then"),
 	    SPAR_OPT_DOUBLE("temperature", 0, &o.sampler.sampling.temperature, 0, 1e6, "X", "0 is greedy (1)"),
 	    SPAR_OPT_STR("force-ids", 0, &o.force_ids, "IDS", "begin every completion with these ids, a JSON array"),
 	    SPAR_OPT_FLAG("dry-run", 0, &o.encode_only, "only add prompt and prompt_ids to each task"),

@@ -80,6 +80,27 @@ void spar_metric_sums(struct spar_str *m, const struct spar_objective_sums *q, c
 	sampling(m, q);
 }
 
+/* A member whose name holds what a user wrote. */
+static void add_quoted(struct spar_str *m, const char *name, size_t n, double value)
+{
+	spar_str_addc(m, ',');
+	spar_str_add_json(m, name, n);
+	spar_str_addc(m, ':');
+	spar_str_add_double(m, value);
+}
+
+void spar_metric_step_times(struct spar_str *m, jv batch)
+{
+	jv_object_foreach(batch, key, v)
+	{
+		const char *name = jv_string_value(key);
+		if (!strncmp(name, "step_time/", 10) && jv_get_kind(v) == JV_KIND_NUMBER)
+			add_quoted(m, name, (size_t)jv_string_length_bytes(jv_copy(key)), jv_number_value(v));
+		jv_free(key);
+		jv_free(v);
+	}
+}
+
 static int by_group(const void *a, const void *b)
 {
 	const struct spar_episode *x = *(struct spar_episode *const *)a, *y = *(struct spar_episode *const *)b;
@@ -132,10 +153,7 @@ static void add_named(struct spar_str *m, const char *name, const char *what, do
 {
 	struct spar_str key = SPAR_STR_INIT;
 	spar_str_addf(&key, "rewards/%s/%s", name, what);
-	spar_str_addc(m, ',');
-	spar_str_add_json(m, key.data, key.len);
-	spar_str_addc(m, ':');
-	spar_str_add_double(m, value);
+	add_quoted(m, key.data, key.len, value);
 	spar_str_release(&key);
 }
 

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "rl/episode.h"
 #include "rl/step.h"
+#include <jv.h>
 
 void spar_metric_int(struct spar_str *m, const char *name, uint64_t value);
 void spar_metric_double(struct spar_str *m, const char *name, double value);
@@ -15,6 +16,9 @@ void spar_metric_counts(struct spar_str *m, const struct spar_step_counts *c);
 /*! loss, entropy (if known), policy_loss and entropy_coef (with a bonus); for rollouts kl (with a reference), clip_ratio/...
  *  or cispo_clip_ratio or vespo/phi_seq_mean, off_policy_mask_ratio (with the mask), bounded_tokens, sampling/... */
 void spar_metric_sums(struct spar_str *m, const struct spar_objective_sums *s, const struct spar_objective *o);
+
+/*! The members step_time/... of a batch record (borrowed): seconds that stages before the training took for the batch. */
+void spar_metric_step_times(struct spar_str *m, jv batch);
 
 /*! Of the rollouts as they came, masked ones included: reward, reward_std (mean over groups of the std over n-1),
  *  frac_reward_zero_std (share of rollouts in groups of equal rewards), completions/{mean,min,max}_length in trained

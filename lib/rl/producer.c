@@ -29,6 +29,7 @@ struct spar_producer {
 	int64_t version;     /* -1: a plain model */
 	int64_t n_groups;    /* of this batch */
 	double busy_s;       /* spent on sampling, not on waiting for weights or tasks */
+	double told_s;       /* of these, what batch records have told */
 };
 
 static int open_sampler(struct spar_producer *p, struct spar_err *err)
@@ -192,6 +193,18 @@ static int advance(struct spar_producer *p)
 	return rc;
 }
 
+/* With what sampling took since the last one, if that is asked for. */
+static int put_batch(struct spar_producer *p, struct spar_record *batch)
+{
+	if (p->opt.step_time) {
+		spar_str_clear(&p->line);
+		spar_str_addf(&p->line, "step_time/%s", p->opt.into ? p->opt.into : "rollout");
+		spar_record_set_double(batch, p->line.data, p->busy_s - p->told_s);
+		p->told_s = p->busy_s;
+	}
+	return spar_filter_put(p->f, batch);
+}
+
 /* Play a batch, or all there is. What a batch record or a bad record follows is finished and written before it is looked
  * at: so no stage after this one waits for what stands behind a batch record, and a bad record loses nothing.
  * 1: the batch is full, 0: the input has ended. */
@@ -212,7 +225,7 @@ static int play_batch(struct spar_producer *p)
 		if (stop == STOP_FAILED)
 			return -(int)why.code;
 		if (stop == STOP_BATCH)
-			rc = spar_filter_put(p->f, rec);
+			rc = put_batch(p, rec);
 		else if (stop == STOP_BAD)
 			rc = spar_filter_reject(p->f, rec);
 		if (rc < 0)
@@ -259,14 +272,18 @@ static int begin_batch(struct spar_producer *p)
 
 static int end_batch(struct spar_producer *p)
 {
+	struct spar_record batch;
 	int rc = 0;
 	if (p->opt.batch && p->n_groups) {
 		spar_str_clear(&p->line);
 		spar_str_addf(&p->line, "{\"type\":\"batch\",\"step\":%" PRId64 ",\"groups\":%" PRId64, p->step,
 			      p->n_groups);
 		spar_str_addf(&p->line, ",\"rollouts\":%" PRId64 "}", p->queue.n_batch);
-		if ((rc = spar_filter_put_line(p->f, p->line.data, p->line.len)) == 0)
-			rc = spar_filter_flush(p->f);
+		spar_record_init(&batch);
+		rc = spar_record_parse(&batch, p->line.data, p->line.len, &p->f->err);
+		if (rc == 0)
+			rc = put_batch(p, &batch);
+		spar_record_release(&batch);
 		spar_task_ids_clear(&p->seen);
 	}
 	p->step++;

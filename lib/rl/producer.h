@@ -28,6 +28,7 @@ struct spar_producer_opt {
 	int64_t lag;                     /* versions that a batch may be behind */
 	int64_t max_steps;               /* batches, counted from the policy's first; 0: to the end of input */
 	double policy_timeout_s;
+	bool step_time;   /* batch records say what their sampling took: step_time/INTO, or step_time/rollout */
 	bool encode_only; /* spar_producer_encode will be called, not _run */
 };
 /* clang-format off */

@@ -37,9 +37,10 @@ struct spar_trainer {
 	/* records: of the batch that is being gathered; with SFT all of them */
 	struct spar_episode **episodes;
 	size_t n, cap;
-	uint64_t to_skip;   /* batches of the input that a resumed run has behind it */
-	uint64_t total;     /* steps, 0: not known */
-	uint64_t per_epoch; /* SFT: steps */
+	struct spar_str step_times; /* what earlier stages took for the batch: members of its first metric */
+	uint64_t to_skip;           /* batches of the input that a resumed run has behind it */
+	uint64_t total;             /* steps, 0: not known */
+	uint64_t per_epoch;         /* SFT: steps */
 	uint64_t n_taken, n_other, n_cut, n_other_prompt;
 };
 
@@ -303,6 +304,7 @@ int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *o
 	struct spar_trainer *t = *out = spar_calloc(1, sizeof *t);
 	t->opt = *opt;
 	t->on = *on;
+	spar_str_init(&t->step_times);
 	spar_train_state_init(&t->at);
 	t->at.seed = opt->seed;
 	settle_options(t);
@@ -338,6 +340,7 @@ void spar_trainer_free(struct spar_trainer *t)
 	spar_model_close(&t->model);
 	spar_model_close(&t->reference_model);
 	spar_train_state_release(&t->at);
+	spar_str_release(&t->step_times);
 	free(t);
 }
 
@@ -376,6 +379,8 @@ static void begin_metric(const struct spar_trainer *t, struct spar_str *m, const
 
 static int end_metric(struct spar_trainer *t, struct spar_str *m, struct spar_err *err)
 {
+	spar_str_add(m, t->step_times.data, t->step_times.len);
+	spar_str_clear(&t->step_times);
 	spar_str_addc(m, '}');
 	int rc = t->on.metric(t->on.ctx, m->data, m->len, err);
 	spar_str_addc(m, '\n');
@@ -556,6 +561,8 @@ int spar_trainer_take(struct spar_trainer *t, const struct spar_record *rec, str
 		return is_sft(t) ? take_sft(t, rec, err) : take_rollout(t, rec->value, err);
 	if (!is_sft(t) && spar_record_is(rec, "batch")) {
 		int rc = check_batch(t, rec->value, err);
+		spar_str_clear(&t->step_times);
+		spar_metric_step_times(&t->step_times, rec->value);
 		return rc < 0 ? rc : end_batch(t, err);
 	}
 	t->n_other++;

@@ -175,7 +175,7 @@ reward_answerer() {
 reward_generator() { # FROZEN
 	local w=GENERATOR_REWARD_WEIGHTS
 	local validity=${w}_VALIDITY hardness=${w}_HARDNESS diversity=${w}_DIVERSITY consistency=${w}_CONSISTENCY
-	pose | "$SPAR" rollout --model="$answerer" --messages=.posed.messages --into=judge \
+	pose | "$SPAR" rollout --model="$answerer" --messages=.posed.messages --into=judge --step-time \
 		--num-generations="$JUDGE_SAMPLES" --max-completion-length="$ANSWERER_JUDGE_MAX_NEW_TOKENS" \
 		--dtype="$(dtype_of answerer)" "${machine[@]}" |
 		"$SPAR" score --scorer=osint-generator --profile="$PROFILE" --pipeline-mode="$PIPELINE_MODE" \
@@ -191,7 +191,7 @@ train() { # DIR ROLE START REFERENCE DATASET
 	first=$("$here/../rescue.sh" "$dir")
 	mapfile -t options < <(adapter)
 	visits "$5" $((groups * batches)) |
-		"$SPAR" rollout --policy="$dir/policy" --batch="$groups" --num-generations="$(of "$role" NUM_GENERATIONS)" \
+		"$SPAR" rollout --policy="$dir/policy" --batch="$groups" --step-time --num-generations="$(of "$role" NUM_GENERATIONS)" \
 			--max-completion-length="$(of "$role" MAX_COMPLETION_LENGTH)" --temperature="$(of "$role" TEMPERATURE)" \
 			--top-p="$(of "$role" TOP_P)" --concurrency="$(of "$role" GENERATION_BATCH_SIZE)" \
 			--dtype="$(dtype_of "$role")" "${machine[@]}" |
