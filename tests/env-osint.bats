@@ -236,6 +236,17 @@ ideal() { reply "$1" '{"op":"oracle","session":"s"}' | jq -r .text; }
 	[[ $stderr == "env-osint: the graph of seed 7 has only "*" different questions" ]]
 }
 
+@test "env-osint: the benchmark's evidence is the path, nothing pads it, and all of it can be given (W23)" {
+	spar env-osint --tasks=30 --levels --split=test --seed=2026 --messages >"$SCRATCH/levels"
+	jq -e '(.supporting_edges | length) == .hops and .hops <= 4 and (.supporting_edges - .context) == [] and
+		([.supporting_edges, .supporting_edges[1:]] | transpose | map(select(.[1])) |
+			all([.[0][0], .[0][2]] - [.[1][0], .[1][2]] | length < 2))' "$SCRATCH/levels" >"$SCRATCH/ok"
+	[ "$(grep -c true "$SCRATCH/ok")" = 30 ]
+	jq -c '{type: "rollout", group: .id, sample: 0, group_size: 1, task: ., turns: [{completion: ({supporting_edges, answer} | tojson)}]}' "$SCRATCH/levels" |
+		spar score -q --scorer=osint-answerer >"$SCRATCH/scored"
+	jq -e -s 'length == 30 and all(.verdict.correct and .verdict.graph_f1 == 1)' "$SCRATCH/scored"
+}
+
 @test "env-osint: demonstrations of both roles" {
 	for args in '' '--context=hidden' '--role=generator'; do
 		spar sft-collect --env="spar env-osint --oracle $args" -n 30 --quiet --summary="$SCRATCH/s" >"$SCRATCH/sft"

@@ -5,6 +5,7 @@
 #include "unit.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -58,6 +59,12 @@ static void write_rollout(const char *record, const char *text, size_t n, const 
 		spar_str_adds(out, judge);
 	}
 	spar_str_addc(out, '}');
+}
+
+/* Of this process: a busy machine changes nothing. */
+static double cpu_s(void)
+{
+	return (double)clock() / CLOCKS_PER_SEC;
 }
 
 /* The scored records of one group, as one array. */
@@ -360,6 +367,9 @@ static void attack_answerer(void)
 
 	p = compare("W9 any text as an answer", a, "I do not know", NULL);
 	CHECK(p.attack > score_with(a, SPAR_OSINT_REFERENCE, false, "", NULL));
+	p = compare("W10 nothing at all: constants are paid", a, "", NULL);
+	CHECK(p.attack > 0.25); /* efficiency and latency, and the sigmoid's middle */
+	CHECK(score_with(a, SPAR_OSINT_SOUND, false, "", NULL) < 0);
 	spar_str_release(&s);
 }
 
@@ -399,7 +409,6 @@ static void test_contrast(void)
 	printf("%-44s sound %7.4f | reference %7.4f\n", "W11 right answer over wrong one", sound, original);
 	CHECK_NEAR(sound, 1, 1e-12);
 	CHECK(original < 0.45);
-	/* W10: the constant bonus for team work that was not claimed */
 	struct spar_str bare = SPAR_STR_INIT;
 	spar_str_addf(&bare, "{\"answer\":\"%s\"}", spar_osint_node_name(&graph, task.answer));
 	CHECK_NEAR(score_with(0, SPAR_OSINT_SOUND, false, bare.data, NULL), 1, 1e-12);
@@ -442,70 +451,98 @@ static void repeat(struct spar_str *s, const char *what, int n)
 		spar_str_adds(s, what);
 }
 
+struct hostile {
+	const char *what, *text;
+};
+static const struct hostile written[] = {
+    {"nothing", ""},
+    {"blanks", "   \n"},
+    {"prose", "prose about nothing"},
+    {"truncated", "{\"question\":\"q\",\"answer\":\"a"},
+    {"truncated in the evidence", "{\"answer\":\"user_1\",\"supporting_edges\":[[\"a\""},
+    {"truncated list", "[1,2"},
+    {"NaN as a value", "{\"answer\":NaN}"},
+    {"NaN as a word",
+     "{\"answer\":\"NaN\",\"question\":\"Infinity\",\"supporting_edges\":[[\"nan\",\"inf\",\"-inf\"]]}"},
+    {"null fields", "{\"question\":null,\"answer\":null,\"supporting_edges\":null,\"canonical_graph\":{\"nodes\":null,"
+		    "\"edges\":null}}"},
+    {"other kinds", "{\"supporting_edges\":[null,1,{},[],[1,2,3],[\"a\",null,\"b\"]],\"answer\":{},\"question\":[]}"},
+    {"control tokens", "{\"answer\":\"<|im_end|><|im_start|>\",\"question\":\"<|endoftext|>\\u0000\\ud800\"}"},
+    {"W35 ids that look like relations",
+     "{\"answer\":\"alias_of\",\"question\":\"Which node is reached from alias_of by "
+     "alias_of?\",\"supporting_edges\":[[\"alias_of\",\"alias_of\",\"alias_of\"]]}"},
+    {"odd traces",
+     "{\"tool_trace\":[{\"tool_name\":\"trace_path\",\"args\":{\"path\":null}},{\"tool\":\"x\"},7,null]}"},
+    {"numbers in words",
+     "{\"orchestrator\":{\"spawn_count\":\"1e999\",\"finished_subtasks\":\"inf\",\"critical_steps\":null}}"},
+    {"odd graphs", "{\"canonical_graph\":{\"edges\":[[\"a\",\"b\",\"c\"],7,null,{}]}}"},
+    {"bytes that are no text", "\xff\xfe{\"answer\":\"\xc3\"}"},
+    {"closing braces", "}}}}"},
+    {"a quote", "\""},
+    {"a backslash", "\\"}};
+
+enum { BRACES, MORE_BRACES, DEEP, DIGITS, MANY_EDGES, MANY_OBJECTS, N_MADE };
+static const char *const made_names[N_MADE] = {
+    "8,000 braces", "200,000 braces", "depth 2,000", "numbers of 400 and 5,000 digits", "8,001 edges", "4,000 objects"};
+
+static void make_hostile(struct spar_str *made)
+{
+	for (size_t i = 0; i < N_MADE; i++)
+		spar_str_init(&made[i]);
+	repeat(&made[BRACES], "{", 8000);
+	repeat(&made[MORE_BRACES], "{", 200000); /* what is not linear in it is not done in two seconds */
+	repeat(&made[DEEP], "{\"a\":", 2000);
+	repeat(&made[DEEP], "1", 1);
+	repeat(&made[DEEP], "}", 2000);
+	spar_str_adds(&made[DIGITS], "{\"answer\":");
+	repeat(&made[DIGITS], "9", 400);
+	spar_str_adds(&made[DIGITS], ",\"orchestrator\":{\"spawn_count\":");
+	repeat(&made[DIGITS], "9", 5000);
+	spar_str_adds(&made[DIGITS], "}}");
+	spar_str_adds(&made[MANY_EDGES], "{\"supporting_edges\":[");
+	repeat(&made[MANY_EDGES], "[\"a\",\"b\",\"c\"],", 8000);
+	spar_str_adds(&made[MANY_EDGES], "[\"a\",\"b\",\"c\"]],\"answer\":\"c\",\"question\":\"q\"}");
+	repeat(&made[MANY_OBJECTS], "{\"answer\":\"x\"}", 4000);
+}
+
+/* A finite reward, and a reason: but for the original's legacy pipeline, which looks for none. */
+static void check_scored(jv scored, int i, const char *what, bool reasons_wanted)
+{
+	jv verdict = jv_object_get(jv_array_get(jv_copy(scored), i), jv_string("verdict"));
+	jv reasons = jv_object_get(verdict, jv_string("reasons"));
+	bool good = isfinite(reward_at(scored, i)) && (!reasons_wanted || jv_array_length(jv_copy(reasons)) > 0);
+	if (!good)
+		printf("%s: no reward or no reason\n", what);
+	CHECK(good);
+	jv_free(reasons);
+}
+
 static void test_hostile(void)
 {
-	static const char *const fixed[] = {
-	    "",
-	    "   \n",
-	    "prose about nothing",
-	    "{\"question\":\"q\",\"answer\":\"a",
-	    "{\"answer\":\"user_1\",\"supporting_edges\":[[\"a\"",
-	    "{\"answer\":NaN}",
-	    "{\"answer\":\"NaN\",\"question\":\"Infinity\",\"supporting_edges\":[[\"nan\",\"inf\",\"-inf\"]]}",
-	    "{\"question\":null,\"answer\":null,\"supporting_edges\":null,\"canonical_graph\":{\"nodes\":null,"
-	    "\"edges\":null}}",
-	    "{\"supporting_edges\":[null,1,{},[],[1,2,3],[\"a\",null,\"b\"]],\"answer\":{},\"question\":[]}",
-	    "{\"answer\":\"<|im_end|><|im_start|>\",\"question\":\"<|endoftext|>\\u0000\\ud800\"}",
-	    "{\"answer\":\"alias_of\",\"question\":\"Which node is reached from alias_of by "
-	    "alias_of?\",\"supporting_edges\":[[\"alias_of\","
-	    "\"alias_of\",\"alias_of\"]]}",
-	    "{\"tool_trace\":[{\"tool_name\":\"trace_path\",\"args\":{\"path\":null}},{\"tool\":\"x\"},7,null]}",
-	    "{\"orchestrator\":{\"spawn_count\":\"1e999\",\"finished_subtasks\":\"inf\",\"critical_steps\":null}}",
-	    "{\"canonical_graph\":{\"edges\":[[\"a\",\"b\",\"c\"],7,null,{}]}}",
-	    "\xff\xfe{\"answer\":\"\xc3\"}",
-	    "[1,2",
-	    "}}}}",
-	    "\"",
-	    "\\"};
-	struct spar_str made[5];
-	const char *all[COUNT(fixed) + COUNT(made)];
+	struct spar_str made[N_MADE];
+	const char *texts[COUNT(written) + N_MADE], *names[COUNT(written) + N_MADE];
 	size_t n = 0;
-	for (size_t i = 0; i < COUNT(made); i++)
-		spar_str_init(&made[i]);
-	repeat(&made[0], "{", 8000);
-	repeat(&made[1], "{\"a\":", 2000);
-	repeat(&made[1], "1", 1);
-	repeat(&made[1], "}", 2000);
-	spar_str_adds(&made[2], "{\"answer\":");
-	repeat(&made[2], "9", 400);
-	spar_str_adds(&made[2], ",\"orchestrator\":{\"spawn_count\":");
-	repeat(&made[2], "9", 5000);
-	spar_str_adds(&made[2], "}}");
-	spar_str_adds(&made[3], "{\"supporting_edges\":[");
-	repeat(&made[3], "[\"a\",\"b\",\"c\"],", 8000);
-	spar_str_adds(&made[3], "[\"a\",\"b\",\"c\"]],\"answer\":\"c\",\"question\":\"q\"}");
-	repeat(&made[4], "{\"answer\":\"x\"}", 4000);
-	for (size_t i = 0; i < COUNT(fixed); i++)
-		all[n++] = fixed[i];
-	for (size_t i = 0; i < COUNT(made); i++)
-		all[n++] = made[i].data;
+	make_hostile(made);
+	for (size_t i = 0; i < COUNT(written); i++, n++) {
+		texts[n] = written[i].text;
+		names[n] = written[i].what;
+	}
+	for (size_t i = 0; i < N_MADE; i++, n++) {
+		texts[n] = made[i].data;
+		names[n] = made_names[i];
+	}
 	for (int k = 0; k < 8; k++) {
 		struct spar_osint_scorer *s = scorer(k & 1, k >> 1 & 1, k >> 2);
-		double start = spar_clock_s();
-		jv scored = score_group(s, records[k & 1].data, all, n, WRONG);
-		double took = spar_clock_s() - start;
-		for (size_t i = 0; i < n; i++) {
-			jv verdict = jv_object_get(jv_array_get(jv_copy(scored), (int)i), jv_string("verdict"));
-			jv reasons = jv_object_get(verdict, jv_string("reasons"));
-			CHECK(isfinite(reward_at(scored, (int)i)));
-			CHECK(k >> 2 || jv_array_length(jv_copy(reasons)) > 0); /* the legacy pipeline looks for none */
-			jv_free(reasons);
-		}
+		double start = cpu_s();
+		jv scored = score_group(s, records[k & 1].data, texts, n, WRONG);
+		double took = cpu_s() - start;
+		for (size_t i = 0; i < n; i++)
+			check_scored(scored, (int)i, names[i], !(k >> 2));
 		CHECK(took < 2);
 		jv_free(scored);
 		spar_osint_scorer_free(s);
 	}
-	for (size_t i = 0; i < COUNT(made); i++)
+	for (size_t i = 0; i < N_MADE; i++)
 		spar_str_release(&made[i]);
 }
 
@@ -550,14 +587,14 @@ static void test_frozen(void)
 	unlink(path);
 	for (int i = 0; i < 8; i++)
 		texts[i] = honest[1].data;
-	double start = spar_clock_s();
+	double start = cpu_s();
 	for (int i = 0; i < 64; i++) {
 		jv scored = score_group(s, records[1].data, texts, 8, WRONG);
 		CHECK_NEAR(reward_at(scored, 0), 0.45 + 0.20 * 0.5 + 0.20,
 			   1e-12); /* asked before: nothing for novelty */
 		jv_free(scored);
 	}
-	double took = spar_clock_s() - start;
+	double took = cpu_s() - start;
 	printf("512 completions beside 2048 frozen tasks: %.3f s\n", took);
 	CHECK(took < 2); /* 0.2 s on an idle machine without sanitizers */
 	spar_osint_scorer_free(s);
