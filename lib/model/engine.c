@@ -109,14 +109,8 @@ int spar_engine_reload(struct spar_engine *e, const struct spar_model *m, struct
 		return spar_fail(err, SPAR_INPUT, "%s: the new weights have another shape", m->dir);
 	if (e->tree.cursors.next != &e->tree.cursors)
 		return spar_fail(err, SPAR_FAIL, "%s: weights cannot change while sequences are alive", m->dir);
-	struct spar_weights fresh;
-	int rc = spar_weights_load(&fresh, m, e->weights.dtype, e->threads, err);
-	if (rc < 0)
-		return rc;
-	spar_weights_release(&e->weights);
-	e->weights = fresh;
 	spar_tree_clear(&e->tree);
-	return 0;
+	return spar_weights_reload(&e->weights, m, err);
 }
 
 /* ---- sequences ---- */

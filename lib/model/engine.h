@@ -11,8 +11,8 @@
  *	... sample from logits[i] ..., spar_seq_append(s, &token, 1), run again ...
  *	spar_seq_free(s);                                  // its tail stays cached until room is needed
  *
- * In float32, a row's logits do not depend on what else is in the batch nor on how the tree is cut into segments: every sum
- * runs in an order fixed by position. Memory: weights + kv_cache_size.
+ * A row's logits do not depend on what else is in the batch nor on how the tree is cut into segments: every sum runs in an
+ * order fixed by position. Memory: weights + kv_cache_size.
  */
 #ifndef SPAR_MODEL_ENGINE_H
 #define SPAR_MODEL_ENGINE_H
@@ -39,7 +39,8 @@ int spar_engine_new(struct spar_engine **out, const struct spar_model *m, const 
 		    struct spar_err *err);
 void spar_engine_free(struct spar_engine *e);
 
-/*! New weights of the same shape: packs them again and empties the cache. No sequence may be alive. */
+/*! New weights of the same shape: packs them again, in place, and empties the cache. No sequence may be alive. After a
+ *  failure to read them (not after a refusal: SPAR_INPUT for another shape) the engine is good for spar_engine_free only. */
 int spar_engine_reload(struct spar_engine *e, const struct spar_model *m, struct spar_err *err);
 
 struct spar_seq *spar_seq_new(struct spar_engine *e);

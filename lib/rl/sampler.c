@@ -102,7 +102,6 @@ int spar_sampler_new(struct spar_sampler **out, const struct spar_sampler_opt *o
 	s->rows = spar_calloc(s->n_slots, sizeof *s->rows);
 	s->seqs = spar_calloc(s->n_slots, sizeof *s->seqs);
 	s->threads = opt->threads ? (int)opt->threads : omp_get_max_threads();
-	s->lockstep = dtypes[opt->dtype] != SPAR_F32;
 	s->cut = opt->sampling.temperature > 0 &&
 		 (opt->sampling.top_p < 1 || opt->sampling.top_k > 0 || opt->sampling.min_p > 0);
 	if (opt->model)
@@ -375,7 +374,7 @@ int spar_sampler_step(struct spar_sampler *s, struct spar_err *err)
 		return rc;
 	if (!s->n_live)
 		return s->next != NULL;
-	if ((rc = run_rows(s, &n, err)) < 0 || (rc = spar_sampler_hear(s, s->lockstep || !n, err)) < 0)
+	if ((rc = run_rows(s, &n, err)) < 0 || (rc = spar_sampler_hear(s, !n, err)) < 0)
 		return rc;
 	draw_rows(s, n);
 	for (size_t i = 0; rc == 0 && i < n; i++)

@@ -16,9 +16,8 @@
  * Up to `concurrency` episodes are under way. When one ends or waits for the environment the others go on, and the next one
  * takes its place. An episode that is done before an older one is held until that is taken; at most 4 * concurrency are.
  *
- * Draws are keyed by (seed, task id; sample, turn, position), so in float32 an episode is the same whatever is sampled
- * beside it. In bfloat16 sums depend on how rows are grouped: there the sampler waits for every reply of the environment at
- * a fixed point, so that equal runs group alike.
+ * Draws are keyed by (seed, task id; sample, turn, position), and logits do not depend on the batch (engine.h): an episode is
+ * the same whatever is sampled beside it, and however fast the environment replies.
  *
  * An episode that cannot go on ends with `error`: a prompt that does not fit, a template that refuses, an environment that
  * answers wrongly, late or not at all. The environment is then started afresh and the other episodes that were in it

@@ -160,8 +160,6 @@ static int lose_env(struct spar_sampler *s, struct spar_err *err)
 	return rc;
 }
 
-/* Take the replies that are there. A request that the environment refuses ends its episode only. `wait`: for all
- * that are outstanding (lockstep), else for the first. */
 int spar_sampler_hear(struct spar_sampler *s, bool wait, struct spar_err *err)
 {
 	while (s->n_waiting) {
@@ -177,12 +175,11 @@ int spar_sampler_hear(struct spar_sampler *s, bool wait, struct spar_err *err)
 			spar_slot_fail(s, slot, err);
 		else if ((rc = on_reply(s, slot, reply, err)) < 0)
 			return rc;
-		wait = wait && s->lockstep;
+		wait = false;
 	}
 	return 0;
 }
 
-/* The first messages an environment shows; *prompt is a NEW reference. */
 int spar_sampler_first_messages(struct spar_sampler *s, const struct spar_task *task, jv *prompt, struct spar_err *err)
 {
 	jv request = jv_object_set(jv_copy(task->reset), jv_string("session"), jv_string("0")), reply;

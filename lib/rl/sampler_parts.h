@@ -36,7 +36,7 @@ struct spar_row { /* a sequence that gets a token in this step */
 
 struct spar_sampler {
 	struct spar_sampler_opt opt;
-	bool has_model, lockstep, cut;
+	bool has_model, cut;
 	struct spar_model model;
 	struct spar_prompter prompter;
 	struct spar_engine *engine;
@@ -80,7 +80,7 @@ int spar_slot_send_reset(struct spar_sampler *s, struct spar_slot *slot, struct 
 int spar_slot_send_step(struct spar_sampler *s, struct spar_slot *slot, struct spar_err *err);
 
 /*! Take the replies that are there, and what follows from them. A request that the environment refuses ends its episode only.
- *  `wait`: for all that are outstanding (lockstep), else for the first. */
+ *  `wait`: for the first, if none is there. */
 int spar_sampler_hear(struct spar_sampler *s, bool wait, struct spar_err *err);
 
 /*! The first messages an environment shows; *prompt is a NEW reference. */

@@ -1,6 +1,9 @@
 #include "model/engine/tree.h"
 #include "base/err.h"
+#include "base/pages.h"
 #include <stdlib.h>
+
+#define SLAB_SIZE ((size_t)8 << 20) /* bytes of cache that are allocated at once */
 
 /* ---- which nodes may go ---- */
 
@@ -51,12 +54,35 @@ static void evict(struct spar_tree *t, struct spar_node *node)
 	relist(t, parent);
 }
 
+struct spar_slab {
+	struct spar_slab *next;
+	char *blocks;
+};
+
+/* A block that never was in use, or NULL. */
+static void *take_fresh(struct spar_tree *t)
+{
+	if (t->n_blocks == t->max_blocks)
+		return NULL;
+	if (!t->n_fresh) {
+		size_t left = t->max_blocks - t->n_blocks, n = SLAB_SIZE / t->block_size;
+		n = n < 1 ? 1 : n < left ? n : left;
+		char *blocks = spar_pages_alloc(n * t->block_size);
+		if (!blocks)
+			return NULL;
+		struct spar_slab *slab = spar_malloc(sizeof *slab);
+		*slab = (struct spar_slab){t->slabs, blocks};
+		t->slabs = slab;
+		t->n_fresh = n;
+	}
+	t->n_blocks++;
+	return t->slabs->blocks + --t->n_fresh * t->block_size;
+}
+
 /* A block of zeros, or NULL: lanes that are never written must not hold NaN, which times 0 is NaN. */
 static void *take_block(struct spar_tree *t)
 {
-	void *block = NULL;
-	if (!t->free_blocks && t->n_blocks < t->max_blocks && (block = aligned_alloc(64, t->block_size)))
-		t->n_blocks++;
+	void *block = t->free_blocks ? NULL : take_fresh(t);
 	while (!block && !t->free_blocks && t->evictable.newer != &t->evictable)
 		evict(t, t->evictable.newer);
 	if (!block && (block = t->free_blocks))
@@ -79,12 +105,13 @@ void spar_tree_clear(struct spar_tree *t)
 {
 	while (t->evictable.newer != &t->evictable)
 		evict(t, t->evictable.newer);
-	while (t->free_blocks) {
-		void *block = t->free_blocks;
-		t->free_blocks = *(void **)block;
-		free(block);
+	for (struct spar_slab *slab; (slab = t->slabs);) {
+		t->slabs = slab->next;
+		free(slab->blocks);
+		free(slab);
 	}
-	t->n_blocks = 0;
+	t->free_blocks = NULL;
+	t->n_blocks = t->n_fresh = 0;
 }
 
 static void add_block(struct spar_node *node, void *block)

@@ -32,8 +32,10 @@ struct spar_tree {
 	struct spar_node root;                   /* no ids */
 	struct spar_node evictable;              /* head of a ring: newer is the first to go */
 	struct spar_cursor cursors;              /* head of a ring */
-	size_t block_size, max_blocks, n_blocks; /* bytes of a block; blocks that may be and are allocated */
+	size_t block_size, max_blocks, n_blocks; /* bytes of a block; blocks that may be and are in use or free */
 	void *free_blocks;                       /* a list through their first words */
+	struct spar_slab *slabs; /* blocks are allocated many at a time; the newest has the fresh ones */
+	size_t n_fresh;          /* blocks of it that never were in use */
 };
 
 void spar_tree_init(struct spar_tree *t, size_t block_size, size_t max_blocks);

@@ -1,4 +1,5 @@
 #include "model/engine/weights.h"
+#include "base/pages.h"
 #include "model/half.h"
 #include <stdlib.h>
 
@@ -16,31 +17,53 @@ static void *take(struct spar_weights *w, size_t size, struct spar_err *err)
 	return p;
 }
 
-static int take_linear(struct spar_weights *w, struct spar_linear *l, size_t n, size_t k, struct spar_err *err)
+/* A part of the memory that all matrices share; while there is none, what they will need is added up. */
+static void *take_part(struct spar_weights *w, size_t size)
+{
+	void *p = w->matrices ? (char *)w->matrices + w->matrices_size : NULL;
+	w->matrices_size += spar_round_up(size, 64);
+	return p;
+}
+
+static void take_linear(struct spar_weights *w, struct spar_linear *l, size_t n, size_t k)
 {
 	l->n = n;
 	l->k = k;
-	l->panels = take(w, spar_round_up(n, SPAR_PANEL) * spar_round_up(k, 2) * spar_dtype_size(w->dtype), err);
-	return l->panels ? 0 : -SPAR_FAIL;
+	l->panels = take_part(w, spar_round_up(n, SPAR_PANEL) * spar_round_up(k, 2) * spar_dtype_size(w->dtype));
+}
+
+/* In the order in which a pass reads them. */
+static void take_matrices(struct spar_weights *w, const struct spar_config *c)
+{
+	size_t hidden = c->hidden_size, inner = c->intermediate_size, size = spar_dtype_size(w->dtype);
+	size_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+	w->matrices_size = 0;
+	for (size_t i = 0; i < c->n_layers; i++) {
+		struct spar_layer *l = &w->layers[i];
+		take_linear(w, &l->qkv, q + 2 * kv, hidden);
+		take_linear(w, &l->o, hidden, q);
+		if (!c->plain_mlp)
+			take_linear(w, &l->gate, inner, hidden);
+		take_linear(w, &l->up, inner, hidden);
+		take_linear(w, &l->down, hidden, inner);
+	}
+	take_linear(w, &w->head, c->vocab_size, hidden);
+	if (!c->tie_word_embeddings)
+		w->embedding = take_part(w, c->vocab_size * hidden * size);
+	if (c->learned_positions)
+		w->positions = take_part(w, c->max_position * hidden * size);
 }
 
 static int take_all(struct spar_weights *w, const struct spar_config *c, struct spar_err *err)
 {
-	size_t hidden = c->hidden_size, inner = c->intermediate_size, size = spar_dtype_size(w->dtype);
-	size_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
 	w->n_layers = c->n_layers;
 	w->layers = spar_calloc(c->n_layers, sizeof *w->layers);
-	for (size_t i = 0; i < c->n_layers; i++) {
-		struct spar_layer *l = &w->layers[i];
-		if (take_linear(w, &l->qkv, q + 2 * kv, hidden, err) < 0 || take_linear(w, &l->o, hidden, q, err) < 0 ||
-		    (!c->plain_mlp && take_linear(w, &l->gate, inner, hidden, err) < 0) ||
-		    take_linear(w, &l->up, inner, hidden, err) < 0 || take_linear(w, &l->down, hidden, inner, err) < 0)
-			return -SPAR_FAIL;
-	}
-	if (take_linear(w, &w->head, c->vocab_size, hidden, err) < 0 ||
-	    (!c->tie_word_embeddings && !(w->embedding = take(w, c->vocab_size * hidden * size, err))) ||
-	    (c->learned_positions && !(w->positions = take(w, c->max_position * hidden * size, err))))
-		return -SPAR_FAIL;
+	take_matrices(w, c);
+	if (!(w->matrices = spar_pages_alloc(w->matrices_size)))
+		return spar_fail(err, SPAR_FAIL, "no memory for %zu bytes of weights", w->matrices_size);
+	memset(w->matrices, 0, w->matrices_size);
+	w->size_bytes += w->matrices_size;
+	take_matrices(w, c);
 	return 0;
 }
 
@@ -185,10 +208,8 @@ static int place(struct spar_weights *w, const struct spar_config *c, const stru
 	return 0;
 }
 
-int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum spar_dtype dtype, int threads,
-		      struct spar_err *err)
+int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, struct spar_err *err)
 {
-	*w = (struct spar_weights){.dtype = dtype, .threads = threads};
 	size_t n = 0, largest = 0;
 	struct spar_param *params = spar_config_params(&m->config, &n);
 	for (size_t i = 0; i < n; i++) {
@@ -196,7 +217,7 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 		largest = elements > largest ? elements : largest;
 	}
 	float *values = malloc(largest * sizeof *values);
-	int rc = values ? take_all(w, &m->config, err) : spar_fail(err, SPAR_FAIL, "no memory for weights");
+	int rc = values ? 0 : spar_fail(err, SPAR_FAIL, "no memory for weights");
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		rc = spar_model_fetch(m, &params[i], false, values, err);
 		if (rc == 0)
@@ -204,6 +225,16 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 	}
 	free(values);
 	free(params);
+	return rc;
+}
+
+int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum spar_dtype dtype, int threads,
+		      struct spar_err *err)
+{
+	*w = (struct spar_weights){.dtype = dtype, .threads = threads};
+	int rc = take_all(w, &m->config, err);
+	if (rc == 0)
+		rc = spar_weights_reload(w, m, err);
 	if (rc < 0)
 		spar_weights_release(w);
 	return rc;
@@ -213,12 +244,6 @@ static void release_norm(struct spar_norm_weights *n)
 {
 	free(n->weight);
 	free(n->bias);
-}
-
-static void release_linear(struct spar_linear *l)
-{
-	free(l->panels);
-	free(l->bias);
 }
 
 void spar_weights_release(struct spar_weights *w)
@@ -231,16 +256,15 @@ void spar_weights_release(struct spar_weights *w)
 		release_norm(&l->mlp_post_norm);
 		release_norm(&l->q_norm);
 		release_norm(&l->k_norm);
-		release_linear(&l->qkv);
-		release_linear(&l->o);
-		release_linear(&l->gate);
-		release_linear(&l->up);
-		release_linear(&l->down);
+		free(l->qkv.bias);
+		free(l->o.bias);
+		free(l->gate.bias);
+		free(l->up.bias);
+		free(l->down.bias);
 	}
 	free(w->layers);
 	release_norm(&w->norm);
-	release_linear(&w->head);
-	free(w->embedding);
-	free(w->positions);
+	free(w->head.bias);
+	free(w->matrices);
 	*w = (struct spar_weights){0};
 }

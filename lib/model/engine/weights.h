@@ -30,13 +30,18 @@ struct spar_weights {
 	struct spar_linear head; /* of a tied model the embedding is read from here */
 	void *embedding;         /* (vocab, hidden) row-major in dtype; NULL: tied */
 	void *positions;         /* (max_position, hidden) the same way; NULL: not learned */
-	size_t size_bytes;       /* of all the above */
-	int threads;             /* for packing */
+	void *matrices;          /* where all matrices lie */
+	size_t matrices_size;
+	size_t size_bytes; /* of all the above */
+	int threads;       /* for packing */
 };
 
 /*! Pack every parameter, on `threads` threads. A failure leaves nothing allocated. */
 int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum spar_dtype dtype, int threads,
 		      struct spar_err *err);
+
+/*! The parameters of another model of the same shape, in place. After a failure some are the old ones. */
+int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, struct spar_err *err);
 void spar_weights_release(struct spar_weights *w);
 
 /*! The embedding of `id` in float32, (hidden). */
