@@ -128,6 +128,32 @@ words() {
 	[ "$(spar text render --model="$SCRATCH/n" --ids <<<'{"messages":[{"role":"user","content":"<S>"}]}' | jq -c 'map(select(. == 264))')" = '[264]' ]
 }
 
+# data/charsmap.base64 is what sentencepiece 0.2.3 writes for these rules: U+FB01 is "ab", CR a blank, c with U+0301 is "b", U+00BD is "aaa",
+# U+00AD nothing.
+@test "Precompiled: a table of replacements, for characters as people count them and for single ones" {
+	map() {
+		spm t ".normalizer = {type: \"Precompiled\", precompiled_charsmap: \"$(cat "$DATA/charsmap.base64")\"}"
+		dec t "$(enc t "$1")"
+	}
+	[ "$(map 'x\ufb01a\u00bd\u00ad')" = '"xabaaaa"' ]
+	[ "$(map 'a\rb')" = '"a b"' ]
+	[ "$(map 'a\r\nb')" = '"a b"' ]       # the two are one character, and the table has its beginning
+	[ "$(map 'c\u0301a')" = '"ba"' ]
+	[ "$(map 'c\u0301\u0302\u0302')" = "$(printf '"c\u0301\u0302\u0302"')" ] # too long to be looked up whole
+	spm t '.normalizer = {type: "Precompiled", precompiled_charsmap: "AAQAAA=="}'
+	run -3 --separate-stderr enc t a
+	[[ $stderr == 'text: '*'.normalizer.precompiled_charsmap: a trie of 1024 bytes in a table of 4' ]]
+	spm t '.normalizer = {type: "Precompiled", precompiled_charsmap: "A*"}'
+	run -3 --separate-stderr enc t a
+	[[ $stderr == 'text: '*'.normalizer.precompiled_charsmap: not base64' ]]
+	# A trie that points beyond itself has nothing; a text beyond the table is refused.
+	spm t '.normalizer = {type: "Precompiled", precompiled_charsmap: "BAAAAAD//38="}'
+	[ "$(enc t a)" = '[2]' ]
+	spm t '.normalizer = {type: "Precompiled", precompiled_charsmap: "BAAAAP///4A="}'
+	run -3 --separate-stderr enc t a
+	[[ $stderr == 'text: '*'.normalizer.precompiled_charsmap: a text at byte 16777215 of 0' ]]
+}
+
 @test "decoding: bytes become one character, a half one shows as U+FFFD, Strip takes one blank of the whole only (B05)" {
 	spm d '.'
 	[ "$(dec d "[2,$(byte 0xF0),$(byte 0x9F),$(byte 0x99),$(byte 0x82)]")" = '"a🙂"' ]

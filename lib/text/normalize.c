@@ -205,6 +205,65 @@ static int run_strip(const struct spar_normalizer_step *s, const struct spar_mar
 	return 0;
 }
 
+/* ---- Precompiled: a table of replacements, for whole user-perceived characters and for single ones ---- */
+
+#define LONGEST 5 /* bytes of a user-perceived character that is looked up whole */
+
+static int load_map(struct spar_normalizer_step *s, jv node, struct spar_err *err)
+{
+	const char *table;
+	size_t n;
+	struct spar_err why = {0};
+	if (spar_get_str(node, path, "precompiled_charsmap", &table, &n, err) < 0)
+		return -err->code;
+	if (spar_charsmap_load(&s->map, table, n, &why) < 0)
+		return spar_fail(err, SPAR_INPUT, ".%s.precompiled_charsmap: %s", path, why.msg);
+	return 0;
+}
+
+/* The end of the user-perceived character that begins at `at`. */
+static size_t cluster_end(const struct spar_str *text, size_t at)
+{
+	int32_t c, next, state = 0;
+	size_t end = at + spar_char_at(text->data, text->len, at, &c);
+	while (end < text->len) {
+		size_t len = spar_char_at(text->data, text->len, end, &next);
+		if (utf8proc_grapheme_break_stateful(c, next, &state))
+			break;
+		c = next;
+		end += len;
+	}
+	return end;
+}
+
+/* [begin, end) as the table has it. False: it has nothing. */
+static bool map_stretch(const struct spar_charsmap *map, const struct spar_marked *in, size_t begin, size_t end,
+			struct spar_marked *out)
+{
+	const char *put = spar_charsmap_find(map, in->text.data + begin, end - begin);
+	if (put)
+		spar_marked_add(out, put, strlen(put), spar_spans_touch(&in->marks, begin, end));
+	return put;
+}
+
+static int run_map(const struct spar_normalizer_step *s, const struct spar_marked *in, struct spar_marked *out,
+		   struct spar_err *err)
+{
+	(void)err;
+	for (size_t i = 0, end; i < in->text.len; i = end) {
+		end = cluster_end(&in->text, i);
+		if (end - i <= LONGEST && map_stretch(&s->map, in, i, end, out))
+			continue;
+		for (size_t k = i, len; k < end; k += len) {
+			int32_t c;
+			len = spar_char_at(in->text.data, in->text.len, k, &c);
+			if (!map_stretch(&s->map, in, k, k + len, out))
+				copy(in, k, k + len, out);
+		}
+	}
+	return 0;
+}
+
 /* ---- all steps ---- */
 
 static const struct spar_normalizer_kind kinds[] = {{"NFC", load_form, run_form},
@@ -215,7 +274,8 @@ static const struct spar_normalizer_kind kinds[] = {{"NFC", load_form, run_form}
 						    {"Replace", load_replace, run_replace},
 						    {"Lowercase", load_nothing, run_lowercase},
 						    {"StripAccents", load_nothing, run_strip_accents},
-						    {"Strip", load_strip, run_strip}};
+						    {"Strip", load_strip, run_strip},
+						    {"Precompiled", load_map, run_map}};
 
 static int load_step(void *ctx, jv node, const char *type, struct spar_err *err)
 {
@@ -240,6 +300,7 @@ void spar_normalizer_release(struct spar_normalizer *z)
 	for (size_t i = 0; i < z->n; i++) {
 		spar_str_release(&z->steps[i].put);
 		pcre2_code_free(z->steps[i].pattern);
+		spar_charsmap_release(&z->steps[i].map);
 	}
 	free(z->steps);
 }

@@ -3,6 +3,7 @@
 #define SPAR_TEXT_NORMALIZE_H
 
 #include "base/err.h"
+#include "text/charsmap.h"
 #include "text/marked.h"
 #include "text/pattern.h"
 #include <jv.h>
@@ -12,16 +13,17 @@
 struct spar_normalizer {
 	struct spar_normalizer_step {
 		const struct spar_normalizer_kind *kind;
-		int form;            /* NFC ..: utf8proc options */
-		struct spar_str put; /* Prepend, Replace: what is put in */
-		pcre2_code *pattern; /* Replace */
-		bool left, right;    /* Strip */
+		int form;                 /* NFC ..: utf8proc options */
+		struct spar_str put;      /* Prepend, Replace: what is put in */
+		pcre2_code *pattern;      /* Replace */
+		bool left, right;         /* Strip */
+		struct spar_charsmap map; /* Precompiled */
 	} * steps;
 	size_t n;
 };
 
-/*! Load the "normalizer" object (borrowed; null: none): NFC, NFD, NFKC, NFKD, Prepend, Replace, Lowercase, Strip, StripAccents
- *  and Sequences of them. Anything else is refused by name. Release `z` also after a failure; it must start as {0}. */
+/*! Load the "normalizer" object (borrowed; null: none): NFC, NFD, NFKC, NFKD, Prepend, Replace, Lowercase, Strip, StripAccents,
+ *  Precompiled and Sequences of them. Anything else is refused by name. Release `z` also after a failure; it must start as {0}. */
 int spar_normalizer_load(struct spar_normalizer *z, jv node, struct spar_err *err);
 void spar_normalizer_release(struct spar_normalizer *z);
 

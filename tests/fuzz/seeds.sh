@@ -37,6 +37,8 @@ jq -c '.pre_tokenizer = {type: "Metaspace", replacement: "▁", prepend_scheme: 
 jq -c '.model = {type: "Unigram", unk_id: 0, vocab: [["<unk>", 0], ["▁", -2], ["a", -3.5], ["▁a", -3], ["<0x0A>", -9]], byte_fallback: true}
 	| .normalizer = {type: "Sequence", normalizers: [{type: "NFKC"}, {type: "Lowercase"}, {type: "StripAccents"}, {type: "Strip", strip_left: true, strip_right: false}, {type: "Replace", pattern: {Regex: " {2,}"}, content: "▁"}]}' \
 	"$out/tokenizer/metaspace" >"$out/tokenizer/unigram"
+jq -c --rawfile table tests/data/charsmap.base64 '.normalizer.normalizers += [{type: "Precompiled", precompiled_charsmap: ($table | rtrimstr("\n"))}]' \
+	"$out/tokenizer/unigram" >"$out/tokenizer/charsmap"
 
 jq -rj .chat_template $tiny/tokenizer_config.json >"$out/template/tiny"
 cat >"$out/template/all" <<'END'
