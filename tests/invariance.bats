@@ -55,6 +55,10 @@ load training
 		jq -c 'select(.type == "rollout")' "$SCRATCH/in" | spar update "${common[@]}" --per-device-train-batch-size=2 \
 			--gradient-accumulation-steps=3 --out="$SCRATCH/b" >"$SCRATCH/mb"
 		near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy "select(.step == 1).grad_norm"
+		# With them, their size said again takes no further step.
+		spar update "${common[@]}" --per-device-train-batch-size=6 --out="$SCRATCH/b" <"$SCRATCH/in" >"$SCRATCH/mb"
+		cmp "$SCRATCH/a/model.safetensors" "$SCRATCH/b/model.safetensors"
+		diff <(timeless "$SCRATCH/ma") <(timeless "$SCRATCH/mb")
 		spar update "${common[@]}" --threads=2 --out="$SCRATCH/b" <"$SCRATCH/in" >"$SCRATCH/mb"
 		near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy "select(.step == 1).grad_norm"
 	done <<-END

@@ -42,6 +42,7 @@ struct spar_trainer {
 	uint64_t total;             /* steps, 0: not known */
 	uint64_t per_epoch;         /* SFT: steps */
 	uint64_t n_taken, n_other, n_cut, n_other_prompt;
+	bool has_batches; /* the input has batch records */
 };
 
 void spar_trainer_opt_init(struct spar_trainer_opt *o)
@@ -521,10 +522,18 @@ static void keep(struct spar_trainer *t, struct spar_episode *e)
 	t->n_taken++;
 }
 
+/* Whether a step is full that no batch record will end. The record may be the very next one. */
+static bool is_full(const struct spar_trainer *t)
+{
+	return !t->has_batches && t->opt.batch_size && t->n >= (size_t)(t->opt.batch_size * t->opt.accumulation);
+}
+
 static int take_rollout(struct spar_trainer *t, jv record, struct spar_err *err)
 {
 	struct spar_episode *e;
-	int rc = spar_episode_from_rollout(&e, &t->rules, record, err);
+	int rc = is_full(t) ? end_batch(t, err) : 0;
+	if (rc == 0)
+		rc = spar_episode_from_rollout(&e, &t->rules, record, err);
 	if (rc <= 0)
 		return rc == 0 ? 1 : rc;
 	if (t->n && e->temperature != t->episodes[0]->temperature) {
@@ -534,8 +543,7 @@ static int take_rollout(struct spar_trainer *t, jv record, struct spar_err *err)
 		return rc;
 	}
 	keep(t, e);
-	bool full = t->opt.batch_size && t->n >= (size_t)(t->opt.batch_size * t->opt.accumulation);
-	return full ? end_batch(t, err) : 0;
+	return 0;
 }
 
 static int take_sft(struct spar_trainer *t, const struct spar_record *rec, struct spar_err *err)
@@ -560,6 +568,7 @@ int spar_trainer_take(struct spar_trainer *t, const struct spar_record *rec, str
 	if (!*rec->type || spar_record_is(rec, is_sft(t) ? "sft" : "rollout"))
 		return is_sft(t) ? take_sft(t, rec, err) : take_rollout(t, rec->value, err);
 	if (!is_sft(t) && spar_record_is(rec, "batch")) {
+		t->has_batches = true;
 		int rc = check_batch(t, rec->value, err);
 		spar_str_clear(&t->step_times);
 		spar_metric_step_times(&t->step_times, rec->value);
