@@ -294,7 +294,27 @@ render() { jq -n -c --argjson m "$1" '{messages: $m}' | spar text render "${@:2}
 	run -2 --separate-stderr spar text render --ids --template=x </dev/null
 	run -2 --separate-stderr spar text encode --model=x more </dev/null
 	run -1 --separate-stderr spar text encode --model="$SCRATCH/nowhere" </dev/null
-	[[ $stderr == "text: $SCRATCH/nowhere/tokenizer.json: "* ]]
+	[ "$stderr" = "text: $SCRATCH/nowhere: no such folder" ]
+	mkdir "$SCRATCH/empty"
+	run -1 --separate-stderr spar text encode --model="$SCRATCH/empty" </dev/null
+	[[ $stderr == "text: $SCRATCH/empty/tokenizer.json: "* ]]
+}
+
+@test "text and view take the tokenizer of an adapter's base and of a policy's latest version" {
+	mkdir -p "$SCRATCH"/{adapter,policy/v000012}
+	jq -n --arg base "$TINY" '{peft_type: "LORA", r: 2, lora_alpha: 4, target_modules: ["q_proj"], base_model_name_or_path: $base}' >"$SCRATCH/adapter/adapter_config.json"
+	cp "$SCRATCH/adapter/adapter_config.json" "$SCRATCH/policy/v000012/"
+	ln -s v000012 "$SCRATCH/policy/latest"
+	want=$(spar text encode --model="$TINY" <<<'say 42')
+	for model in adapter policy; do
+		[ "$(spar text encode --model="$SCRATCH/$model" <<<'say 42')" = "$want" ]
+		[ "$(spar text decode --model="$SCRATCH/$model" <<<"$want")" = 'say 42' ]
+		cmp <(spar text render --model="$SCRATCH/$model" <<<'{"messages":[{"role":"user","content":"a"}]}') \
+			<(spar text render --model="$TINY" <<<'{"messages":[{"role":"user","content":"a"}]}')
+		jq -nc --argjson ids "$want" '{type: "rollout", group: "g", sample: 0, group_size: 1, task: {}, env: null,
+			turns: [{prompt_ids: $ids, completion_ids: [], logprobs: [], completion: "", finish_reason: "stop"}]}' >"$SCRATCH/in"
+		[[ "$(spar view --model="$SCRATCH/$model" "$SCRATCH/in")" == *'say 42'* ]]
+	done
 }
 
 @test "a template cut anywhere, and every template of these tests, ends without a crash" {

@@ -104,15 +104,13 @@ static int end(struct collect *c, const struct spar_listener *on, struct spar_er
 
 static int open_chat(struct collect *c, const char *model, const struct spar_listener *on, struct spar_err *err)
 {
-	int64_t version;
 	bool no_template = false;
-	char *folder = spar_policy_resolve(model, &version, err), *base = NULL;
-	int rc = folder ? spar_model_base_dir(&base, folder, err) : -(int)SPAR_FAIL;
+	char *base;
+	int rc = spar_policy_text_dir(&base, model, err);
 	if (rc == 0)
 		rc = spar_chat_load(&c->chat, base, &no_template, err);
 	if (no_template)
 		spar_listener_warn(on, "%s: " SPAR_PROMPT_NO_TEMPLATE, base);
-	free(folder);
 	free(base);
 	return rc;
 }

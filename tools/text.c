@@ -4,6 +4,7 @@
 #include "base/opt.h"
 #include "record/jq.h"
 #include "record/record.h"
+#include "rl/policy.h"
 #include "text/chat.h"
 #include <errno.h>
 #include <stdio.h>
@@ -186,11 +187,12 @@ static int each_line(struct text *t, int (*work)(struct text *t, const char *lin
 	return rc;
 }
 
-static int open_chat(struct text *t)
+/* `model`: the folder with the tokenizer and the template; NULL: none. */
+static int open_chat(struct text *t, const char *model)
 {
 	struct spar_str source = SPAR_STR_INIT;
 	bool fallback = false;
-	int rc = t->o->model ? spar_chat_load(&t->chat, t->o->model, &fallback, &t->err) : 0;
+	int rc = model ? spar_chat_load(&t->chat, model, &fallback, &t->err) : 0;
 	if (rc == 0 && t->o->template &&
 	    (rc = spar_file_read(t->o->template, (size_t)1 << 20, &source, &t->err)) == 0) {
 		rc = t->chat ? spar_chat_use(t->chat, source.data, source.len, &t->err)
@@ -198,7 +200,7 @@ static int open_chat(struct text *t)
 		if (rc < 0)
 			spar_fail_at(&t->err, "%s", t->o->template);
 	} else if (rc == 0 && fallback) {
-		spar_warn("text", "%s has no chat template; roles and contents are written plainly", t->o->model);
+		spar_warn("text", "%s has no chat template; roles and contents are written plainly", model);
 	}
 	if (rc == 0 && t->o->variables)
 		rc = spar_jq_new(&t->variables, t->o->variables, &t->err);
@@ -209,11 +211,13 @@ static int open_chat(struct text *t)
 static int run(struct text *t, const char *what)
 {
 	bool render = !strcmp(what, "render");
-	int rc = 0;
-	if (!render || t->o->ids)
-		rc = spar_tokenizer_load(&t->tokenizer, t->o->model, &t->err);
+	char *model = NULL;
+	int rc = t->o->model ? spar_policy_text_dir(&model, t->o->model, &t->err) : 0;
+	if (rc == 0 && (!render || t->o->ids))
+		rc = spar_tokenizer_load(&t->tokenizer, model, &t->err);
 	if (rc == 0 && render)
-		rc = open_chat(t);
+		rc = open_chat(t, model);
+	free(model);
 	if (rc < 0)
 		return rc;
 	return render ? each_line(t, render_line) : !strcmp(what, "decode") ? each_line(t, decode_line) : encode(t);
@@ -223,7 +227,7 @@ int main(int argc, char **argv)
 {
 	struct opts o = {0};
 	const struct spar_opt table[] = {
-	    SPAR_OPT_STR("model", 'm', &o.model, "DIR", "model folder: its tokenizer and template"),
+	    SPAR_OPT_STR("model", 'm', &o.model, "DIR", "model, adapter or policy folder: its tokenizer and template"),
 	    SPAR_OPT_GROUP("encode"),
 	    SPAR_OPT_FLAG("lines", 0, &o.lines, "each line is a text, without its newline"),
 	    SPAR_OPT_FLAG("no-markers", 0, &o.no_markers, "special markers in the text stay text"),

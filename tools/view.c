@@ -2,6 +2,7 @@
 #include "base/opt.h"
 #include "record/record.h"
 #include "record/rollout.h"
+#include "rl/policy.h"
 #include "text/tokenizer.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -259,6 +260,16 @@ static int show_all(struct work *w, const char *path, struct spar_err *err)
 	return rc;
 }
 
+static int load_tokenizer(struct work *w, struct spar_err *err)
+{
+	char *dir;
+	int rc = spar_policy_text_dir(&dir, w->model, err);
+	if (rc == 0)
+		rc = spar_tokenizer_load(&w->tokenizer, dir, err);
+	free(dir);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct work w = {.sample = -1, .turn = -1, .lines = 8, .text = SPAR_STR_INIT};
@@ -267,7 +278,8 @@ int main(int argc, char **argv)
 	    SPAR_OPT_STR("group", 'g', &w.group, "ID", "only rollouts of this task"),
 	    SPAR_OPT_INT("sample", 'n', &w.sample, 0, 1e15, "N", "only this sample of a group"),
 	    SPAR_OPT_INT("turn", 't', &w.turn, 0, 1e15, "N", "only this turn, from 0"),
-	    SPAR_OPT_STR("model", 'm', &w.model, "DIR", "model folder whose tokenizer turns ids into text"),
+	    SPAR_OPT_STR("model", 'm', &w.model, "DIR",
+			 "model, adapter or policy folder whose tokenizer turns ids into text"),
 	    SPAR_OPT_INT("prompt-lines", 'l', &w.lines, 0, 1e9, "N", "last lines of each prompt to show; 0: all (8)"),
 	    SPAR_OPT_CHOICE("color", 0, &w.color, colors, "WHEN", "auto: on a terminal only (auto)"),
 	    SPAR_OPT_END};
@@ -279,7 +291,7 @@ int main(int argc, char **argv)
 	if (w.color == COLOR_AUTO)
 		w.color = isatty(STDOUT_FILENO) ? COLOR_ALWAYS : COLOR_NEVER;
 	if (w.model)
-		rc = spar_tokenizer_load(&w.tokenizer, w.model, &err);
+		rc = load_tokenizer(&w, &err);
 	if (rc == 0)
 		rc = show_all(&w, argv[rest], &err);
 	if ((fflush(stdout) != 0 || ferror(stdout)) && rc == 0)

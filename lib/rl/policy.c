@@ -1,6 +1,7 @@
 #include "rl/policy.h"
 #include "base/file.h"
 #include "base/opt.h"
+#include "model/model.h"
 #include "record/object.h"
 #include "record/record.h"
 #include <dirent.h>
@@ -357,4 +358,14 @@ char *spar_policy_resolve(const char *dir, int64_t *version, struct spar_err *er
 		return spar_strdup(dir);
 	spar_fail(err, SPAR_FAIL, "%s: no such folder", dir);
 	return NULL;
+}
+
+int spar_policy_text_dir(char **out, const char *dir, struct spar_err *err)
+{
+	int64_t version;
+	char *folder = spar_policy_resolve(dir, &version, err);
+	*out = NULL;
+	int rc = folder ? spar_model_base_dir(out, folder, err) : -(int)err->code;
+	free(folder);
+	return rc;
 }

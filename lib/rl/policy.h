@@ -51,6 +51,10 @@ int spar_policy_wait(struct spar_policy *p, int64_t step, double timeout_s, int6
 /*! Path of the latest version of a policy directory, or `dir` itself if it is a plain model folder; caller frees. */
 char *spar_policy_resolve(const char *dir, int64_t *version, struct spar_err *err);
 
+/*! The folder with the tokenizer and template of `dir`: of a policy its latest version, of an adapter its base; caller frees.
+ *  NULL on failure. */
+int spar_policy_text_dir(char **out, const char *dir, struct spar_err *err);
+
 void spar_policy_close(struct spar_policy *p); /* a trainer's: releases the lock. NULL is fine */
 
 #endif

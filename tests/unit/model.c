@@ -183,6 +183,7 @@ static void put_weights(const char *name, const char *config, float value, bool 
 	free(p);
 }
 
+/* B31: tied and not, one head or two. */
 static void heads(void)
 {
 	struct spar_model m;
