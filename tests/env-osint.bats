@@ -345,3 +345,53 @@ ideal() { reply "$1" '{"op":"oracle","session":"s"}' | jq -r .text; }
 	[ "$stderr" = "env-osint: <stdout>: No space left on device" ]
 	run -1 --separate-stderr bash -c "spar env-osint >/dev/full <<<'$RESET'"
 }
+
+seeding() { jq -n "$1" >"$SCRATCH/seed.json"; }
+SEED='{seeding: {seeded_nodes: [{node_id: "user_mara", node_type: "user"}],
+	seeded_edges: [{src: "alias_raven", rel: "alias_of", dst: "user_mara", confidence: 0.9}, {src: "user_mara", rel: "works_at", dst: "org_helios"}],
+	seeded_questions: [{question: "Where does raven work?", answer: "org_helios", metadata: {difficulty: "high"},
+		supporting_edges: [{src: "alias_raven", rel: "alias_of", dst: "user_mara"}, {src: "user_mara", rel: "works_at", dst: "org_helios"}]},
+		{question: "Which node is reached from alias_raven by alias_of?"}]}}'
+
+@test "env-osint: a seed file: its edges are in every graph, its questions come first in training" {
+	seeding "$SEED"
+	run -0 --separate-stderr spar env-osint --seed-file="$SCRATCH/seed.json" --tasks=3 --messages
+	[ -z "$stderr" ]
+	jq -es 'map([.source, .difficulty, .hops, .answer])[:2] == [["seeding", "hard", 2, "org_helios"], ["seeding", "easy", 1, "user_mara"]] and
+		length == 3 and .[2].source == "environment" and all(.supporting_edges - .context == []) and (map(.id) | unique | length) == 3' <<<"$output"
+	# The records say what is needed to score them.
+	jq -c '{type: "rollout", group: .id, sample: 0, group_size: 1, task: ., turns: [{completion: ({supporting_edges, answer} | tojson)}]}' <<<"$output" |
+		spar score -q --scorer=osint-answerer | jq -es 'all(.verdict.correct and .verdict.graph_f1 == 1)'
+	# No evaluation, no generator, no benchmark is given them.
+	for args in --split=test --role=generator '--levels --tasks=3'; do
+		spar env-osint --seed-file="$SCRATCH/seed.json" --tasks=2 --messages $args | jq -es 'all(.source == "environment" and (.graph.seeded_edges | length) == 2)'
+	done
+	{ echo "$RESET"; step '{"tool":"get_profile","args":{"user_id":"user_mara"}}'; } | spar env-osint --seed-file="$SCRATCH/seed.json" |
+		jq -es '.[1].observation.tool_outputs[0].output.result.org_id == "org_helios"'
+	jq -c .seeding "$SCRATCH/seed.json" >"$SCRATCH/inner.json"
+	diff <(spar env-osint --seed-file="$SCRATCH/inner.json" --tasks=3 --messages) <(echo "$output")
+}
+
+@test "env-osint: what is wrong in a seed file is named" {
+	wrong() { seeding "$SEED | .seeding |= ($1)"; spar env-osint --seed-file="$SCRATCH/seed.json" --tasks=9 --messages 2>&1 >"$SCRATCH/out" | sed "s,.*seed.json: ,,;s,^env-osint: ,,"; }
+	[ "$(wrong '.seeded_edge = []')" = ".seeded_edge: there is no such key" ]
+	[ "$(wrong '.seeded_edges = {}')" = ".seeded_edges: expected array, got object" ]
+	[ "$(wrong '.seeded_edges[1] = 7')" = ".seeded_edges[1]: expected object, got number" ]
+	[ "$(wrong '.seeded_edges[1].rel = null')" = ".seeded_edges[1].rel: expected string, got null" ]
+	[ "$(wrong '.seeded_edges[1].dst = ""')" = ".seeded_edges[1].dst: is empty or too long" ]
+	[ "$(wrong '.seeded_edges[0].weight = 1')" = ".seeded_edges[0].weight: there is no such key" ]
+	[ "$(wrong '.seeded_nodes[0].node_type = "org"')" = ".seeded_nodes[0].node_type: a node of this name is of kind user" ]
+	[ "$(wrong 'del(.seeded_questions[0].answer)')" = "seeded_questions[0]: .answer: missing, and the graph has none" ]
+	[ "$(wrong '.seeded_questions[0].answer = "nobody"')" = "seeded_questions[0]: .answer: not a node of the graph" ]
+	[ "$(wrong 'del(.seeded_questions[0].supporting_edges)')" = "seeded_questions[0]: .supporting_edges: expected array, got nothing" ]
+	[ "$(wrong '.seeded_questions[0].supporting_edges = []')" = "seeded_questions[0]: .supporting_edges: 1 to 8, got 0" ]
+	[ "$(wrong '.seeded_questions[0].supporting_edges[1].dst = "org_x"')" = "seeded_questions[0]: .supporting_edges[1]: not an edge of the graph" ]
+	[ "$(wrong '.seeded_questions[0].metadata.difficulty = "fair"')" = "seeded_questions[0]: .metadata.difficulty: expected easy, medium or hard" ]
+	[ "$(wrong '.seeded_questions[1].answer = "org_helios"')" = "seeded_questions[1]: .answer: the graph says user_mara" ]
+	[ "$(wrong '.seeded_edges += [{src: "alias_raven", rel: "alias_of", dst: "user_x"}]')" = "seeded_questions[1]: .question: the graph has several answers to it" ]
+	[ "$(wrong '.llm_generated_edge_budget = 6')" = "there are keys without effect, such as llm_generated_edge_budget" ]
+	echo '{"seeding":[]}' >"$SCRATCH/seed.json"
+	run -3 --separate-stderr spar env-osint --seed-file="$SCRATCH/seed.json"
+	[ "$stderr" = "env-osint: $SCRATCH/seed.json: there is no seeding block" ]
+	run -2 --separate-stderr spar env-osint --seed-file=x --metaqa=y
+}

@@ -141,3 +141,22 @@ SELF_PLAY_FLAGS=--set rounds=2 --dry-run" ]
 	[ "$stderr" = "train_self_play_standalone: VENV_PATH has no effect" ]
 	tail -1 "$SCRATCH/log" | grep -q dry-run
 }
+
+@test "self-play: the standalone script reads the environment's configuration of other trainers" {
+	jq -n '{environment: {n_users: 12, alias_density: 0.5, seed: 11, max_steps: 18}, dataset: {mode: "canonical", metaqa_root: "x"},
+		swarm: {enabled: true}, llm: {provider: "ollama"}, seeding: {seeded_edges: [{src: "user_a", rel: "works_at", dst: "org_b"}]}}' >"$SCRATCH/env.json"
+	TRAIN_ENV_CONFIG_PATH=$SCRATCH/env.json MAKE="printf %s\\n" run -0 --separate-stderr pipelines/train_self_play_standalone.sh
+	[ "${lines[2]}" = "SELF_PLAY_FLAGS=--set environment.n_users=12 --set environment.alias_density=0.5 --set seed=11 --set environment.seed_file=$SCRATCH/env.json" ]
+	[ "${stderr_lines[0]}" = "train_self_play_standalone: $SCRATCH/env.json: environment.max_steps has no effect" ]
+	[ "${#stderr_lines[@]}" = 3 ]
+	echo '{"dataset":{"mode":"metaqa"}}' >"$SCRATCH/env.json"
+	TRAIN_ENV_CONFIG_PATH=$SCRATCH/env.json MAKE=false run -3 --separate-stderr pipelines/train_self_play_standalone.sh
+	[[ $stderr == *"dataset.mode: metaqa: there is no generator for its questions" ]]
+}
+
+@test "self-play: a seed file's questions are among the tasks of training, not of the evaluation" {
+	jq -n '{seeded_edges: [{src: "user_a", rel: "works_at", dst: "org_b"}], seeded_questions: [{question: "Which node is reached from user_a by works_at?"}]}' >"$SCRATCH/seed.json"
+	play "$SCRATCH/run" --dry-run --set environment.seed_file="$SCRATCH/seed.json"
+	jq -es 'map(select(.source == "seeding")) | length == 2 and all(.answer == "org_b")' "$SCRATCH"/run/round_001/seed_tasks.jsonl "$SCRATCH"/run/pool_000.jsonl
+	jq -es 'all(.graph.seeded_edges | length == 1)' "$SCRATCH"/run/round_001/generator_dataset.jsonl
+}

@@ -87,6 +87,22 @@ static int write_tasks(struct spar_osint_taskset *set, struct spar_err *err)
 	return rc;
 }
 
+/* Seeded questions are the training's: no evaluation may see them. */
+static int open_seeding(struct spar_osint_seeding *s, const char *path, struct spar_osint_game *game,
+			struct spar_osint_taskset *set, struct spar_err *err)
+{
+	int rc = spar_osint_seeding_read(s, path, err);
+	if (rc < 0)
+		return rc;
+	if (s->idle)
+		spar_warn(TOOL, "%s: there are keys without effect, such as %s", path, s->example);
+	game->source.seeded_edges = s->edges;
+	if (set->messages && !set->levels && game->role == SPAR_OSINT_ANSWERER &&
+	    game->source.split == SPAR_OSINT_TRAIN)
+		set->seeding = s;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const contexts[] = {"shown", "hidden", NULL}, *const variants[] = {"vanilla", "ntm", NULL};
@@ -97,7 +113,8 @@ int main(int argc, char **argv)
 	int role = game.role, split = game.source.split, profile = game.profile, hidden = false;
 	int64_t max_edges = game.max_edges, n_users = 0;
 	uint64_t graph_seed = UINT64_MAX;
-	const char *metaqa_dir = NULL;
+	const char *metaqa_dir = NULL, *seed_file = NULL;
+	struct spar_osint_seeding seeding = {0};
 	int variant = 0;
 	struct spar_osint_metaqa metaqa;
 	struct spar_err err = {0};
@@ -118,6 +135,8 @@ int main(int argc, char **argv)
 	    SPAR_OPT_DOUBLE("noise-level", 0, &game.noise.rumours, 0, 1, "P", "share of posts told as rumours (0.15)"),
 	    SPAR_OPT_DOUBLE("red-herring-rate", 0, &game.noise.red_herrings, 0, 1, "P",
 			    "profiles of nobody for each user (0.1)"),
+	    SPAR_OPT_STR("seed-file", 0, &seed_file, "FILE",
+			 "edges that are in every graph, and questions that come first of --tasks (none)"),
 	    SPAR_OPT_CHOICE("profile", 0, &profile, spar_osint_profiles, "NAME",
 			    "sound, or reference: the original's rewards, to compare with (sound)"),
 	    SPAR_OPT_STR("metaqa", 0, &metaqa_dir, "DIR", "questions of the MetaQA data set there, in place of ours"),
@@ -142,6 +161,8 @@ int main(int argc, char **argv)
 		return spar_usage_error(&usage, "takes no operands: %s", argv[rest]);
 	if (set.n && set.seed > UINT64_MAX - (uint64_t)set.n)
 		return spar_usage_error(&usage, "--seed: the last task's seed would not fit in 64 bits");
+	if (metaqa_dir && seed_file)
+		return spar_usage_error(&usage, "--seed-file: MetaQA's graph takes none");
 	if (metaqa_dir && role == SPAR_OSINT_GENERATOR)
 		return spar_usage_error(&usage, "--metaqa: there is no generator for its questions");
 	game.role = (enum spar_osint_role)role;
@@ -160,6 +181,8 @@ int main(int argc, char **argv)
 				  metaqa.n_skipped);
 		game.metaqa = &metaqa;
 	}
+	if (rc == 0 && seed_file)
+		rc = open_seeding(&seeding, seed_file, &game, &set, &err);
 	set.game = game;
 	set.difficulty = opt.difficulty;
 	set.max_steps = opt.max_steps;
@@ -169,5 +192,6 @@ int main(int argc, char **argv)
 		rc = set.n ? write_tasks(&set, &err) : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
 	if (metaqa_dir)
 		spar_osint_metaqa_release(&metaqa);
+	spar_osint_seeding_release(&seeding);
 	return rc < 0 ? spar_die(TOOL, &err) : SPAR_OK;
 }

@@ -122,6 +122,7 @@ static const struct key keys[] = {
 	{"environment.alias_density", NUM, 0, 1, "0.35", NULL, NULL},
 	{"environment.noise_level", NUM, 0, 1, "0.15", NULL, NULL},
 	{"environment.red_herring_rate", NUM, 0, 1, "0.1", NULL, NULL},
+	{"environment.seed_file", NAME, 0, 0, "\"\"", NULL, NULL},
 	{"warm_start.episodes", INT, 0, COUNT, "0", NULL, NULL},
 	{"warm_start.epochs", NUM, 0, 1e6, "1", NULL, NULL},
 	{"warm_start.learning_rate", NUM, 0, 1, "1e-5", NULL, NULL},

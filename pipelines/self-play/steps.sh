@@ -44,6 +44,7 @@ graphs() {
 	printf '%s\n' --n-users="$ENVIRONMENT_N_USERS" --alias-density="$ENVIRONMENT_ALIAS_DENSITY" \
 		--noise-level="$ENVIRONMENT_NOISE_LEVEL" --red-herring-rate="$ENVIRONMENT_RED_HERRING_RATE" \
 		--max-edges="$(context_edges)"
+	[ -z "$ENVIRONMENT_SEED_FILE" ] || echo "--seed-file=$ENVIRONMENT_SEED_FILE"
 }
 
 tasks() { # ROLE SPLIT N SEED [OPTION...]

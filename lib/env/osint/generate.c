@@ -124,6 +124,8 @@ void spar_osint_generate(struct spar_osint_graph *g, const struct spar_osint_sou
 	make_nodes(&m, SPAR_OSINT_EVENT, n / 4 < 2 ? 2 : n / 4);
 	make_people(&m, s->alias_density);
 	make_doings(&m);
+	if (jv_is_valid(s->seeded_edges)) /* edges, all of them: they were read before */
+		spar_osint_graph_read_edges(g, s->seeded_edges, "seeded_edges", NULL);
 	spar_osint_graph_index(g);
 }
 
@@ -134,6 +136,11 @@ void spar_osint_source_json(const struct spar_osint_source *s, struct spar_str *
 	spar_str_addf(out, "{\"seed\":\"%" PRIu64 "\",\"split\":\"%s\",\"n_users\":%d,\"alias_density\":", s->seed,
 		      spar_osint_splits[s->split], s->n_users ? s->n_users : USERS);
 	spar_str_add_double(out, s->alias_density);
+	if (jv_is_valid(s->seeded_edges)) {
+		jv text = jv_dump_string(jv_copy(s->seeded_edges), 0);
+		spar_str_addf(out, ",\"seeded_edges\":%s", jv_string_value(text));
+		jv_free(text);
+	}
 	spar_str_addc(out, '}');
 }
 
@@ -184,7 +191,16 @@ int spar_osint_graph_from(struct spar_osint_graph *g, jv object, struct spar_err
 	if (!spar_has(object, "seed"))
 		return spar_fail(err, SPAR_INPUT, "a graph has either .edges or a .seed to be made from");
 	int rc = spar_osint_source_read(&s, object, err);
-	if (rc == 0)
-		spar_osint_generate(g, &s);
+	if (rc < 0)
+		return rc;
+	spar_osint_generate(g, &s);
+	if (!spar_has(object, "seeded_edges"))
+		return 0;
+	jv edges;
+	if ((rc = spar_get_kind(object, "", "seeded_edges", JV_KIND_ARRAY, &edges, err)) < 0)
+		return rc;
+	rc = spar_osint_graph_read_edges(g, edges, "seeded_edges", err);
+	jv_free(edges);
+	spar_osint_graph_index(g);
 	return rc;
 }

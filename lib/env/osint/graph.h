@@ -115,6 +115,9 @@ void spar_osint_graph_json(const struct spar_osint_graph *g, struct spar_str *ou
  *  are ignored. `g` is initialised and indexed. SPAR_INPUT names the field. */
 int spar_osint_graph_read(struct spar_osint_graph *g, jv object, struct spar_err *err);
 
+/*! Only add the edges of an array (borrowed) of either shape; spar_osint_graph_index is due then. `path` is for messages. */
+int spar_osint_graph_read_edges(struct spar_osint_graph *g, jv list, const char *path, struct spar_err *err);
+
 /*! Append an edge as {"src","rel","dst"}, or as the array that prompts and replies use: ["src","rel","dst"]. */
 void spar_osint_edge_object(const struct spar_osint_graph *g, struct spar_osint_edge e, struct spar_str *out);
 void spar_osint_edge_array(const struct spar_osint_graph *g, struct spar_osint_edge e, struct spar_str *out);

@@ -134,27 +134,36 @@ static int read_node(struct spar_osint_graph *g, jv value, const char *path, str
 	return spar_fail(err, SPAR_INPUT, ".%s.kind: there is no such kind", path);
 }
 
+/* `list` is borrowed. */
+static int read_each(struct spar_osint_graph *g, jv list, const char *key,
+		     int (*read)(struct spar_osint_graph *, jv, const char *, struct spar_err *), struct spar_err *err)
+{
+	int rc = 0, n = jv_array_length(jv_copy(list));
+	for (int i = 0; i < n && rc == 0; i++) {
+		char path[32];
+		jv value = jv_array_get(jv_copy(list), i);
+		snprintf(path, sizeof path, "%.16s[%d]", key, i);
+		rc = read(g, value, path, err);
+		jv_free(value);
+	}
+	return rc;
+}
+
+int spar_osint_graph_read_edges(struct spar_osint_graph *g, jv list, const char *path, struct spar_err *err)
+{
+	return read_each(g, list, path, read_edge, err);
+}
+
 int spar_osint_graph_read(struct spar_osint_graph *g, jv object, struct spar_err *err)
 {
-	static const struct {
-		const char *key;
-		int (*read)(struct spar_osint_graph *, jv, const char *, struct spar_err *);
-	} parts[] = {{"nodes", read_node}, {"edges", read_edge}};
+	jv list;
 	int rc = 0;
-	for (int p = 0; p < 2 && rc == 0; p++) {
-		jv list;
-		char path[32];
-		if (p == 0 && !spar_has(object, "nodes"))
-			continue;
-		if ((rc = spar_get_kind(object, "", parts[p].key, JV_KIND_ARRAY, &list, err)) < 0)
-			break;
-		int n = jv_array_length(jv_copy(list));
-		for (int i = 0; i < n && rc == 0; i++) {
-			jv value = jv_array_get(jv_copy(list), i);
-			snprintf(path, sizeof path, "%s[%d]", parts[p].key, i);
-			rc = parts[p].read(g, value, path, err);
-			jv_free(value);
-		}
+	if (spar_has(object, "nodes") && (rc = spar_get_kind(object, "", "nodes", JV_KIND_ARRAY, &list, err)) == 0) {
+		rc = read_each(g, list, "nodes", read_node, err);
+		jv_free(list);
+	}
+	if (rc == 0 && (rc = spar_get_kind(object, "", "edges", JV_KIND_ARRAY, &list, err)) == 0) {
+		rc = read_each(g, list, "edges", read_edge, err);
 		jv_free(list);
 	}
 	spar_osint_graph_index(g);

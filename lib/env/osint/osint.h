@@ -39,6 +39,7 @@ struct spar_osint_source {
 	enum spar_osint_split split; /* equal seeds of different splits have nothing in common */
 	int n_users;                 /* 4 to 512; 0: the default (24) */
 	double alias_density;        /* 0 to 1 */
+	jv seeded_edges;             /* array of [src, rel, dst] that are added, borrowed (seeding.h); zeros: none */
 };
 #define SPAR_OSINT_SOURCE(seed_, split_) \
 	((struct spar_osint_source){.seed = (seed_), .split = (split_), .n_users = 24, .alias_density = 0.35})
@@ -47,10 +48,10 @@ struct spar_osint_source {
  *  posts, threads and events. Entities are numbered at random for each graph: a name says nothing but its kind. */
 void spar_osint_generate(struct spar_osint_graph *g, const struct spar_osint_source *s);
 
-/*! Append {"seed":"7","split":"train","n_users":24,"alias_density":0.35}. */
+/*! Append {"seed":"7","split":"train","n_users":24,"alias_density":0.35}, and "seeded_edges" if there are any. */
 void spar_osint_source_json(const struct spar_osint_source *s, struct spar_str *out);
 
-/*! Change what the object (borrowed) names of seed, split, n_users and alias_density. SPAR_INPUT names the field. */
+/*! Change what the object (borrowed) names of seed, split, n_users and alias_density, not the seeded edges. SPAR_INPUT names the field. */
 int spar_osint_source_read(struct spar_osint_source *s, jv object, struct spar_err *err);
 
 /*! Index of a name in one of the lists above, or -1. */

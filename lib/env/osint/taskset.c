@@ -91,9 +91,47 @@ static void write_messages(const struct spar_osint_taskset *s, const char *id, s
 	spar_str_release(&source);
 }
 
+/* The next question that the user put in, of the graph of the first seed. 0: there are no more. */
+static int next_seeded(struct spar_osint_taskset *s, struct spar_str *line, struct spar_err *err)
+{
+	struct spar_osint_task task;
+	struct spar_osint_graph graph;
+	struct spar_osint_source source = s->game.source;
+	struct spar_osint_want want = {s->seed + (uint64_t)s->n_seeded, SPAR_OSINT_MIXED, s->game.max_edges, 0};
+	struct spar_str id = SPAR_STR_INIT, json = SPAR_STR_INIT;
+	if (!s->seeding || s->n_seeded == s->seeding->n_questions)
+		return 0;
+	source.seed = s->game.one_graph ? source.seed : s->seed;
+	spar_osint_graph_init(&graph);
+	spar_osint_generate(&graph, &source);
+	int rc = spar_osint_seeding_task(&task, &graph, s->seeding, s->n_seeded, &want, err);
+	if (rc == 0) {
+		spar_str_addf(&id, "osint-seeded-%" PRIu64 "-%d", s->seed, s->n_seeded++);
+		spar_osint_source_json(&source, &json);
+		struct spar_osint_record r = {.graph = &graph,
+					      .graph_json = json.data,
+					      .task = &task,
+					      .role = SPAR_OSINT_ANSWERER,
+					      .id = id.data,
+					      .source = "seeding"};
+		spar_str_clear(line);
+		spar_osint_record_write(&r, line);
+		s->n -= s->n > 0;
+		rc = 1;
+	}
+	spar_osint_task_release(&task);
+	spar_osint_graph_release(&graph);
+	spar_str_release(&json);
+	spar_str_release(&id);
+	return rc;
+}
+
 int spar_osint_taskset_next(struct spar_osint_taskset *s, struct spar_str *line, struct spar_err *err)
 {
 	uint64_t seed;
+	int seeded = next_seeded(s, line, err);
+	if (seeded)
+		return seeded;
 	if (s->done == s->n)
 		return 0;
 	if (!s->episode) {

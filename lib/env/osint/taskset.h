@@ -6,6 +6,7 @@
 #define SPAR_ENV_OSINT_TASKSET_H
 
 #include "env/osint/episode.h"
+#include "env/osint/seeding.h"
 
 struct spar_osint_taskset {
 	struct spar_osint_game game;
@@ -15,8 +16,11 @@ struct spar_osint_taskset {
 	int64_t max_steps;
 	bool messages;  /* prompts with their truth (record.h), to be sampled without an environment */
 	bool own_graph; /* with messages, generator: the prompt says that it may propose edges of its own */
-	bool levels;    /* a benchmark: a third each easy, medium and hard, all of one graph, no question twice */
+	const struct spar_osint_seeding
+	    *seeding; /* its questions come first, with messages, answerer, train; NULL: none */
+	bool levels;  /* a benchmark: a third each easy, medium and hard, all of one graph, no question twice */
 	/* state: begins as zeros */
+	int n_seeded; /* questions of `seeding` that were written */
 	int64_t done;
 	uint64_t tried;
 	char **questions; /* (done), with levels */
