@@ -20,3 +20,9 @@ void *spar_pages_alloc(size_t size)
 #endif
 	return p;
 }
+
+void spar_pages_leave(const void *map, size_t size)
+{
+	if (size)
+		madvise((void *)map, size, MADV_DONTNEED); /* refused: it stays */
+}

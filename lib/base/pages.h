@@ -8,4 +8,7 @@
  *  translation. Contents undefined. NULL if there is no memory; free() frees. */
 void *spar_pages_alloc(size_t size);
 
+/*! Let go of what a read-only map of a file holds in memory; it is read from the file again when it is used again. */
+void spar_pages_leave(const void *map, size_t size);
+
 #endif

@@ -133,6 +133,7 @@ static int load_weights(struct spar_graph *g, struct spar_err *err)
 			rc = add_adapter(g, p, err);
 		free(values);
 	}
+	spar_model_leave(g->model);
 	return rc;
 }
 

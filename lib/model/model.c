@@ -337,6 +337,12 @@ void spar_model_close(struct spar_model *m)
 	*m = (struct spar_model){0};
 }
 
+void spar_model_leave(const struct spar_model *m)
+{
+	spar_safetensors_leave(m->weights);
+	spar_safetensors_leave(m->adapter);
+}
+
 /* ---- weights in float32 ---- */
 
 /* w (rows, cols) += scale * b (rows, r) a (r, cols), a block of columns at a time: the products are summed first, then

@@ -74,6 +74,8 @@ int spar_model_base_dir(char **out, const char *dir, struct spar_err *err);
  *  bytes, and the adapter's scale and tensors; it does not depend on how they are spread over files. */
 int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err);
 void spar_model_close(struct spar_model *m);
+/*! After the weights were taken elsewhere: give back the memory that reading them took. The model stays open. */
+void spar_model_leave(const struct spar_model *m);
 
 /*! The stored tensor of a parameter, under its name or, in files made without the head's class, without its first word;
  *  NULL: none. */

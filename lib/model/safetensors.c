@@ -2,6 +2,7 @@
  * shape, data_offsets), data. Values are read with memcpy: a tensor may start at any byte. */
 #include "model/safetensors.h"
 #include "base/json.h"
+#include "base/pages.h"
 #include "base/str.h"
 #include "model/half.h"
 #include "record/object.h"
@@ -441,6 +442,12 @@ void spar_safetensors_close(struct spar_safetensors *s)
 	free(s->views);
 	free(s->maps);
 	free(s);
+}
+
+void spar_safetensors_leave(const struct spar_safetensors *s)
+{
+	for (size_t i = 0; s && i < s->n_maps; i++)
+		spar_pages_leave(s->maps[i].data, s->maps[i].size);
 }
 
 size_t spar_safetensors_count(const struct spar_safetensors *s)

@@ -26,6 +26,8 @@ struct spar_safetensors; /* opaque: one file, or a sharded set with its index */
  *  wrong, for anything that is not exactly what the format asks for; reading stays inside the file whatever it says. */
 int spar_safetensors_open(struct spar_safetensors **out, const char *path, struct spar_err *err);
 void spar_safetensors_close(struct spar_safetensors *s);
+/*! Give back the memory that reading took; what is read later comes from the files again. `s` may be NULL. */
+void spar_safetensors_leave(const struct spar_safetensors *s);
 size_t spar_safetensors_count(const struct spar_safetensors *s);
 /*! Sorted by name. */
 const struct spar_tensor_view *spar_safetensors_at(const struct spar_safetensors *s, size_t i);

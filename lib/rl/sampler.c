@@ -59,7 +59,16 @@ static int make_engine(struct spar_sampler *s, struct spar_err *err)
 	s->scratch = malloc((size_t)s->threads * 2 * vocab * sizeof *s->scratch);
 	if (!s->logits || !s->scratch)
 		return spar_fail(err, SPAR_FAIL, "no memory for the logits of %zu sequences", s->n_slots);
-	return spar_engine_new(&s->engine, &s->model, &opt, err);
+	int rc = spar_engine_new(&s->engine, &s->model, &opt, err);
+	spar_model_leave(&s->model);
+	return rc;
+}
+
+static int reload(struct spar_sampler *s, struct spar_err *err)
+{
+	int rc = spar_engine_reload(s->engine, &s->model, err);
+	spar_model_leave(&s->model);
+	return rc;
 }
 
 int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *err)
@@ -72,7 +81,7 @@ int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *
 		return rc;
 	s->has_model = true;
 	if (s->engine)
-		return (rc = add_eos(s, err)) < 0 ? rc : spar_engine_reload(s->engine, &s->model, err);
+		return (rc = add_eos(s, err)) < 0 ? rc : reload(s, err);
 	if (*s->model.note)
 		spar_listener_warn(&s->opt.on, "%s: %s", dir, s->model.note);
 	if ((rc = load_text(s, s->model.base_dir, err)) < 0 || (rc = check_forced(s, err)) < 0)

@@ -144,6 +144,8 @@ static void values(void)
 	CHECK(spar_safetensors_count(s) == 2);
 	CHECK_STR(spar_safetensors_at(s, 0)->name, "a");
 	CHECK(spar_tensor_view_f32(spar_safetensors_find(s, "a"), &f, NULL) == 0 && f == 1.5f);
+	spar_safetensors_leave(s);
+	CHECK(spar_tensor_view_f32(spar_safetensors_find(s, "a"), &f, NULL) == 0 && f == 1.5f);
 	CHECK(spar_tensor_view_f32(spar_safetensors_find(s, "z"), &f, NULL) ==
 	      -SPAR_INPUT); /* whole numbers are no weights */
 	CHECK(!spar_safetensors_find(s, "b"));

@@ -112,7 +112,7 @@ static int check_ids(const struct spar_graph *g, const struct spar_pack *p, stru
 
 static size_t chunk_size(const struct spar_graph *g)
 {
-	size_t n = ((size_t)1 << 24) / g->vocab; /* 64 MiB of logits */
+	size_t n = ((size_t)1 << 23) / g->vocab; /* 32 MiB of logits, of which there are up to four kinds at once */
 	return n < 32 ? 32 : n > 4096 ? 4096 : n;
 }
 
