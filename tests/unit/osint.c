@@ -243,7 +243,7 @@ static void test_poor_graphs(void)
 	for (uint64_t seed = 0; seed < 100; seed++) {
 		struct spar_osint_graph g;
 		struct spar_osint_task t;
-		struct spar_osint_source source = {seed, SPAR_OSINT_TEST, 4, 0};
+		struct spar_osint_source source = {.seed = seed, .split = SPAR_OSINT_TEST, .n_users = 4};
 		struct spar_osint_want want = {seed, SPAR_OSINT_HARD, 8, 0};
 		spar_osint_graph_init(&g);
 		spar_osint_generate(&g, &source);
