@@ -26,7 +26,7 @@ struct spar_gguf_text { /* bytes inside the file, no NUL behind them; borrowed f
 struct spar_gguf_tensor {
 	struct spar_gguf_text name;
 	uint32_t
-	    type; /* the format's number; spar_gguf_f32 knows F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K */
+	    type; /* the format's number; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K are known */
 	size_t rows, cols;   /* row-major; a vector has rows = its length and cols = 0, as in struct spar_param */
 	const uint8_t *data; /* n_elements in blocks of the type */
 	size_t n_elements;

@@ -23,8 +23,11 @@ enum {
 	T_Q5_1 = 7,
 	T_Q8_0 = 8,
 	T_Q2_K = 10,
+	T_Q3_K = 11,
 	T_Q4_K = 12,
+	T_Q5_K = 13,
 	T_Q6_K = 14,
+	T_Q8_K = 15,
 	T_BF16 = 30
 };
 
@@ -257,6 +260,29 @@ static void blocks(void)
 	block(T_Q6_K, b, 256, (size_t[]){0, 32, 64, 96, 255}, (float[]){24, 96, 22, 0, 98}, 5);
 }
 
+/* Blocks full of a pattern, with scale 0.5 and minimum 0.25 at `scales`. What was expected is what the gguf package makes of
+ * them. */
+static void patterns(void)
+{
+	static const struct {
+		uint32_t type;
+		size_t scales;
+		float want[10];
+	} cases[] = {
+	    {T_Q2_K, 80, {16.5f, -0.75f, -1.25f, -2.25f, 10, 2.25f, 17.75f, 4, 0.25f, 2.25f}},
+	    {T_Q3_K, 108, {40.5f, 64, 0, -8.5f, 0, -2, -19.5f, 12.5f, 4, 21}},
+	    {T_Q5_K, 0, {405.75f, -12.75f, 30, 435.75f, 117.5f, 192, 292.5f, 69.25f, 45.25f, 54.25f}},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		uint8_t b[256];
+		for (size_t k = 0; k < sizeof b; k++)
+			b[k] = (uint8_t)(k * 37 + 11);
+		memcpy(b + cases[i].scales, "\x00\x38\x00\x34", 4);
+		block(cases[i].type, b, 256, (size_t[]){0, 17, 40, 79, 100, 131, 170, 200, 233, 255}, cases[i].want,
+		      10);
+	}
+}
+
 static void metadata(const struct spar_gguf *g)
 {
 	uint64_t v;
@@ -379,8 +405,8 @@ static void damaged(const struct spar_str *whole)
 	CHECK_STR(opened("GGML....................", 24), "not a GGUF file");
 	CHECK_STR(opened("GGUF\1\0\0\0................", 24), "GGUF version 1 is not supported (2 and 3 are)");
 	struct spar_str s = SPAR_STR_INIT;
-	toy(&s, "llama", "smollm", NULL, T_Q2_K);
-	CHECK_STR(opened(s.data, s.len), "tensor 'blk.0.attn_q.weight': type 10 (Q2_K) is not supported");
+	toy(&s, "llama", "smollm", NULL, T_Q8_K);
+	CHECK_STR(opened(s.data, s.len), "tensor 'blk.0.attn_q.weight': type 15 (Q8_K) is not supported");
 	spar_str_clear(&s);
 	toy(&s, "llama", "smollm", NULL, 99);
 	CHECK_STR(opened(s.data, s.len), "tensor 'blk.0.attn_q.weight': type 99 (unknown) is not supported");
@@ -412,6 +438,7 @@ int main(int argc, char **argv)
 	if (!mkdtemp(dir))
 		return 1;
 	blocks();
+	patterns();
 	CHECK_STR(opened(whole.data, whole.len), "opens");
 	CHECK(spar_gguf_open(&g, at("bytes.gguf"), NULL) == 0);
 	if (g) {
