@@ -93,6 +93,32 @@ adapter() {
 	done
 }
 
+@test "model: export of other families, and back" {
+	toy
+	spar model import "$SCRATCH/toy.gguf" --out="$SCRATCH/toy"
+	cp -r "$SCRATCH/toy" "$SCRATCH/shape"
+	rm "$SCRATCH/shape/model.safetensors"
+	usual='hidden_size: 32, intermediate_size: 48, num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 64, rms_norm_eps: 1e-6'
+	while read -r family layers config; do
+		jq -n "{model_type: \"$family\", vocab_size: 9, $config} | if .n_layer then . else {num_hidden_layers: $layers, $usual} + . end" >"$SCRATCH/shape/config.json"
+		spar model init --config="$SCRATCH/shape" --out="$SCRATCH/$family"
+		spar model export --gguf "$SCRATCH/$family" --out="$SCRATCH/a.gguf"
+		spar model import "$SCRATCH/a.gguf" --out="$SCRATCH/again"
+		spar model export --gguf "$SCRATCH/again" --out="$SCRATCH/b.gguf"
+		cmp "$SCRATCH/$family/model.safetensors" "$SCRATCH/again/model.safetensors"
+		cmp "$SCRATCH/a.gguf" "$SCRATCH/b.gguf"
+		rm -r "${SCRATCH:?}/$family" "$SCRATCH/again"
+	done <<-'END'
+		llama 2 attention_bias: true, mlp_bias: true
+		llama 1 rope_scaling: {rope_type: "llama3", factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192}
+		mistral 1 sliding_window: null
+		qwen2 2 tie_word_embeddings: true
+		qwen3 2 head_dim: 16
+		smollm3 5 rope_theta: 5e6
+		gpt2 2 n_layer: 2, n_embd: 32, n_head: 4, n_positions: 64
+	END
+}
+
 @test "model: export refuses by name what a GGUF file would not say" {
 	toy
 	spar model init --config="$TINY" --out="$SCRATCH/tiny"
@@ -103,6 +129,21 @@ adapter() {
 	mv "$SCRATCH/config.json" "$SCRATCH/toy"
 	run -3 --separate-stderr spar model export --gguf "$SCRATCH/toy" --out="$SCRATCH/x.gguf"
 	[ "$stderr" = "model: $SCRATCH/toy: config.json: export of rope scaling is not supported" ]
+	while IFS=: read -r what model_type change; do
+		spar model import "$SCRATCH/toy.gguf" --out="$SCRATCH/$model_type"
+		jq -c ".model_type = \"$model_type\" | $change" "$SCRATCH/$model_type/config.json" >"$SCRATCH/config.json"
+		mv "$SCRATCH/config.json" "$SCRATCH/$model_type"
+		rm "$SCRATCH/$model_type/model.safetensors"
+		spar model init --config="$SCRATCH/$model_type" --out="$SCRATCH/odd"
+		run -3 --separate-stderr spar model export --gguf "$SCRATCH/odd" --out="$SCRATCH/x.gguf"
+		[ "$stderr" = "model: $SCRATCH/odd: config.json: export of $what is not supported" ]
+		rm -r "$SCRATCH/odd" "${SCRATCH:?}/$model_type"
+	done <<-END
+		sliding windows:mistral:.sliding_window = 4
+		gemma2:gemma2:.
+		biases:qwen3:.attention_bias = true
+		layers without rotary positions at other places:smollm3:.no_rope_layer_interval = 1
+	END
 	[ ! -e "$SCRATCH/x.gguf" ]
 	run -2 --separate-stderr spar model export "$SCRATCH/toy" --out="$SCRATCH/x.gguf"
 	[ "${stderr_lines[0]}" = "model: export needs --gguf" ]

@@ -107,12 +107,22 @@ static int read_merges(struct vocab *v, jv model, struct spar_err *err)
 	return rc;
 }
 
-/* GGUF has a name for a way of cutting text, and a vocabulary; nothing else of a tokenizer.json may be on. */
+/* Does obj.key (borrowed) say what the JSON `wanted` says? Off is off, in whatever words. */
+static bool says(jv obj, const char *key, const char *wanted)
+{
+	jv is = jv_object_get(jv_copy(obj), jv_string(key)), want = jv_parse(wanted);
+	bool same = spar_object_is_off(is) ? spar_object_is_off(want) : jv_equal(jv_copy(is), jv_copy(want));
+	jv_free(is);
+	jv_free(want);
+	return same;
+}
+
+/* GGUF has a name for a way of cutting text, with which some things go, and a vocabulary; nothing else of a tokenizer.json may
+ * be on. */
 static int check_steps(jv file, jv model, const char **pre, struct spar_err *err)
 {
-	static const char *const features[] = {
-	    "dropout",       "unk_token",    "continuing_subword_prefix", "end_of_word_suffix",
-	    "byte_fallback", "ignore_merges"};
+	static const char *const features[] = {"dropout", "unk_token", "continuing_subword_prefix",
+					       "end_of_word_suffix", "byte_fallback"};
 	const char *type;
 	size_t len;
 	int rc = spar_get_str(model, "model", "type", &type, &len, err);
@@ -120,20 +130,23 @@ static int check_steps(jv file, jv model, const char **pre, struct spar_err *err
 		return rc;
 	if (strcmp(type, "BPE") != 0)
 		return spar_fail(err, SPAR_INPUT, ".model.type: export of %s is not supported (only BPE is)", type);
-	jv normalizer = jv_object_get(jv_copy(file), jv_string("normalizer"));
-	const char *on = spar_object_is_off(normalizer) ? NULL : ".normalizer";
-	jv_free(normalizer);
-	for (size_t i = 0; i < sizeof features / sizeof *features && !on; i++) {
-		jv v = jv_object_get(jv_copy(model), jv_string(features[i]));
-		on = spar_object_is_off(v) ? NULL : features[i];
-		jv_free(v);
-	}
-	if (on)
-		return spar_fail(err, SPAR_INPUT, "%s: export of a tokenizer with it is not supported", on);
-	jv rule = jv_object_get(jv_copy(file), jv_string("pre_tokenizer"));
-	*pre = spar_gguf_pre_name(rule);
-	jv_free(rule);
-	return *pre ? 0 : spar_fail(err, SPAR_INPUT, ".pre_tokenizer: GGUF has no name that we know for this rule");
+	for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+		if (!says(model, features[i], "null"))
+			return spar_fail(err, SPAR_INPUT, "%s: export of a tokenizer with it is not supported",
+					 features[i]);
+	jv pre_tokenizer = jv_object_get(jv_copy(file), jv_string("pre_tokenizer"));
+	const struct spar_gguf_rule *rule = spar_gguf_rule_of(pre_tokenizer);
+	jv_free(pre_tokenizer);
+	if (!rule)
+		return spar_fail(err, SPAR_INPUT, ".pre_tokenizer: GGUF has no name that we know for this rule");
+	*pre = rule->name;
+	if (!says(file, "normalizer", rule->normalizer))
+		return spar_fail(err, SPAR_INPUT, ".normalizer: GGUF's rule '%s' goes with %s", rule->name,
+				 rule->normalizer);
+	return says(model, "ignore_merges", rule->ignore_merges ? "true" : "false")
+		   ? 0
+		   : spar_fail(err, SPAR_INPUT, ".model.ignore_merges: GGUF's rule '%s' goes with %s", rule->name,
+			       rule->ignore_merges ? "true" : "false");
 }
 
 static int read_vocab(struct vocab *v, jv file, const char **pre, struct spar_err *err)
@@ -215,7 +228,7 @@ int spar_export_tokenizer(struct spar_gguf_head *h, const struct spar_model *m, 
 	struct vocab v = {.n = m->config.vocab_size};
 	struct spar_tokenizer *t = NULL;
 	char *path = spar_path_join(m->base_dir, "tokenizer.json");
-	const char *pre;
+	const char *pre = NULL;
 	jv file = jv_invalid();
 	int rc = spar_tokenizer_load(&t, m->base_dir, err);
 	if (rc == 0 && (rc = spar_object_read(path, &file, err)) == 0) {

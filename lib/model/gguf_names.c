@@ -24,6 +24,18 @@ static const char *const part_names[SPAR_N_PARTS] = {
     [SPAR_PART_HEAD] = "output",
 };
 
+const struct spar_gguf_architecture spar_gguf_architectures[] = {
+    {"llama", "llama", "LlamaForCausalLM", true, false},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false},
+    {"gemma", "gemma", "GemmaForCausalLM", false, true},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true},
+    {"gpt2", "gpt2", "GPT2LMHeadModel", false, false},
+    {0},
+};
+
 void spar_gguf_param_name(const struct spar_param *p, char *out, size_t size)
 {
 	const char *part = part_names[p->part], *what = p->kind == SPAR_PARAM_BIAS ? "bias" : "weight";
@@ -45,22 +57,23 @@ void spar_gguf_param_name(const struct spar_param *p, char *out, size_t size)
 	"\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false}," \
 	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]}"
 
-static const struct {
-	const char *name, *rule;
-} rules[] = {
-    {"gpt-2", BYTE_LEVEL},
-    {"smollm",
-     "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL "]}"},
-    {"llama-bpe", SPLIT("\\\\p{N}{1,3}")},
-    {"qwen2", SPLIT("\\\\p{N}")},
+#define NO_NORMALIZER "null"
+#define DIGITS_THEN_BYTES \
+	"{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL "]}"
+
+static const struct spar_gguf_rule rules[] = {
+    {"gpt-2", BYTE_LEVEL, NO_NORMALIZER, false},
+    {"smollm", DIGITS_THEN_BYTES, NO_NORMALIZER, false},
+    {"llama-bpe", SPLIT("\\\\p{N}{1,3}"), NO_NORMALIZER, true},
+    {"qwen2", SPLIT("\\\\p{N}"), "{\"type\":\"NFC\"}", false},
 };
 #define N_RULES (sizeof rules / sizeof *rules)
 
-const char *spar_gguf_pre_tokenizer(struct spar_gguf_text name)
+const struct spar_gguf_rule *spar_gguf_rule(struct spar_gguf_text name)
 {
 	for (size_t i = 0; i < N_RULES; i++)
-		if (name.len == strlen(rules[i].name) && !memcmp(name.data, rules[i].name, name.len))
-			return rules[i].rule;
+		if (spar_gguf_text_is(name, rules[i].name))
+			return &rules[i];
 	return NULL;
 }
 
@@ -80,15 +93,15 @@ static jv without_offsets(jv v)
 	return jv_object_set(v, jv_string("pretokenizers"), list);
 }
 
-const char *spar_gguf_pre_name(jv pre_tokenizer)
+const struct spar_gguf_rule *spar_gguf_rule_of(jv pre_tokenizer)
 {
 	jv wanted = without_offsets(jv_copy(pre_tokenizer));
-	const char *name = NULL;
-	for (size_t i = 0; i < N_RULES && !name; i++)
-		if (jv_equal(jv_copy(wanted), without_offsets(jv_parse(rules[i].rule))))
-			name = rules[i].name;
+	const struct spar_gguf_rule *rule = NULL;
+	for (size_t i = 0; i < N_RULES && !rule; i++)
+		if (jv_equal(jv_copy(wanted), without_offsets(jv_parse(rules[i].pre_tokenizer))))
+			rule = &rules[i];
 	jv_free(wanted);
-	return name;
+	return rule;
 }
 
 /* ---- rows ---- */

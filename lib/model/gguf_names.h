@@ -6,6 +6,7 @@
 #include "model/config.h"
 #include "model/gguf.h"
 #include <jv.h>
+#include <stdbool.h>
 
 /* tokenizer.ggml.token_type */
 enum spar_gguf_token_type {
@@ -18,10 +19,22 @@ enum spar_gguf_token_type {
 /*! Name of the tensor that holds `p`: "blk.0.attn_q.weight". */
 void spar_gguf_param_name(const struct spar_param *p, char *out, size_t size);
 
-/*! How text is cut before merging, as "pre_tokenizer" of a tokenizer.json, by GGUF's name for the rule; NULL: not known. */
-const char *spar_gguf_pre_tokenizer(struct spar_gguf_text name);
-/*! The reverse: the name of the rule `pre_tokenizer` (borrowed); NULL: it has none. */
-const char *spar_gguf_pre_name(jv pre_tokenizer);
+/* llama.cpp's name of an architecture, and what its files do differently from Hugging Face's. */
+struct spar_gguf_architecture {
+	const char *name, *model_type, *class;
+	bool paired;   /* rows of q and k stand in pairs */
+	bool plus_one; /* norms hold 1 + weight */
+};
+extern const struct spar_gguf_architecture spar_gguf_architectures[]; /* the last one has no name */
+
+/* How text is cut before merging, and what goes with it: parts of a tokenizer.json, as JSON, by GGUF's name for the rule. */
+struct spar_gguf_rule {
+	const char *name, *pre_tokenizer, *normalizer;
+	bool ignore_merges;
+};
+const struct spar_gguf_rule *spar_gguf_rule(struct spar_gguf_text name); /* NULL: not known */
+/*! The rule with this pre_tokenizer (borrowed); NULL: it has no name. */
+const struct spar_gguf_rule *spar_gguf_rule_of(jv pre_tokenizer);
 
 /* Rows of q and k: the two halves of a head that turn together stand next to each other in a GGUF of architecture llama
  * (row 2i + part), and half a head apart in ours (row part * head_dim / 2 + i). from, to: (n_heads * head_dim, cols); a bias

@@ -9,25 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* llama.cpp's name of an architecture, and what its files do differently from Hugging Face's. */
-static const struct architecture {
-	const char *name, *model_type, *class;
-	bool paired;   /* rows of q and k stand in pairs */
-	bool plus_one; /* norms hold 1 + weight */
-} architectures[] = {
-    {"llama", "llama", "LlamaForCausalLM", true, false},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false},
-    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false},
-    {"gemma", "gemma", "GemmaForCausalLM", false, true},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true},
-    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true},
-    {"gpt2", "gpt2", "GPT2LMHeadModel", false, false},
-};
-
 struct import {
 	const struct spar_gguf *g;
-	const struct architecture *a;
+	const struct spar_gguf_architecture *a;
 	char key[128];
 	uint64_t hidden, heads, head_dim, layers, context;
 };
@@ -94,9 +78,9 @@ static int find_architecture(struct import *im, struct spar_err *err)
 	int rc = spar_gguf_str(im->g, "general.architecture", &name, err);
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
-		if (spar_gguf_text_is(name, architectures[i].name)) {
-			im->a = &architectures[i];
+	for (const struct spar_gguf_architecture *a = spar_gguf_architectures; a->name; a++)
+		if (spar_gguf_text_is(name, a->name)) {
+			im->a = a;
 			return 0;
 		}
 	return spar_fail(err, SPAR_INPUT, "general.architecture: '%.*s' is not supported",
@@ -314,7 +298,7 @@ struct source {
 static int make_param(const void *from, const struct spar_param *p, float *out, struct spar_err *err)
 {
 	const struct source *source = from;
-	const struct architecture *a = source->import->a;
+	const struct spar_gguf_architecture *a = source->import->a;
 	const struct spar_config *c = source->config;
 	char name[96] = "";
 	spar_gguf_param_name(p, name, sizeof name);

@@ -63,13 +63,11 @@ static int find_rule(const struct spar_gguf *g, struct rule *rule, struct spar_e
 				 (int)(model.len < 40 ? model.len : 40), model.data);
 	if ((rc = spar_gguf_str(g, "tokenizer.ggml.pre", &pre, err)) < 0)
 		return rc;
-	*rule =
-	    (struct rule){"null", spar_gguf_pre_tokenizer(pre), byte_level, spar_gguf_text_is(pre, "llama-bpe"), false};
-	if (spar_gguf_text_is(pre, "qwen2"))
-		rule->normalizer = "{\"type\":\"NFC\"}";
-	if (!rule->pre_tokenizer)
+	const struct spar_gguf_rule *known = spar_gguf_rule(pre);
+	if (!known)
 		return spar_fail(err, SPAR_INPUT, "tokenizer.ggml.pre: '%.*s' is not known",
 				 (int)(pre.len < 40 ? pre.len : 40), pre.data);
+	*rule = (struct rule){known->normalizer, known->pre_tokenizer, byte_level, known->ignore_merges, false};
 	return 0;
 }
 
