@@ -3,88 +3,14 @@
 #include "base/opt.h"
 #include "env/osint/episode.h"
 #include "env/osint/taskset.h"
-#include "env/proto.h"
 #include "record/stream.h"
 #include <unistd.h>
 
 #define TOOL "env-osint"
-#define SEED 7
 
-/* ---- the game as a table of functions ---- */
-
-static int reset(void *e, const void *game, const struct spar_proto_reset *how, struct spar_err *err)
+static int next_task(void *set, struct spar_str *line, struct spar_err *err)
 {
-	return spar_osint_episode_reset(e, game, how, err);
-}
-
-static void release(void *e)
-{
-	spar_osint_episode_release(e);
-}
-
-static void step(void *e, jv action)
-{
-	spar_osint_episode_step(e, action);
-}
-
-static bool done(const void *e)
-{
-	return ((const struct spar_osint_episode *)e)->end != SPAR_OSINT_RUNNING;
-}
-
-static void view(const void *e, bool oracle, struct spar_str *out)
-{
-	spar_osint_episode_view(e, oracle, out);
-}
-
-static void oracle(const void *e, struct spar_str *out)
-{
-	spar_osint_oracle(e, out);
-}
-
-static void solver(const void *e, struct spar_str *out)
-{
-	spar_osint_solver(e, out);
-}
-
-static const struct spar_proto_policy policies[] = {
-    {"oracle", true, oracle}, {"solver", false, solver}, {NULL, false, NULL}};
-
-static const struct spar_proto_env protocol = {
-    .name = "osint",
-    .version = "1",
-    .difficulties = spar_osint_difficulties,
-    .policies = policies,
-    .default_seed = SEED,
-    .max_steps_limit = SPAR_OSINT_STEPS_MAX,
-    .session_size = sizeof(struct spar_osint_episode),
-    .takes_options = true,
-    .schema = spar_osint_action_schema,
-    .reset = reset,
-    .release = release,
-    .step = step,
-    .done = done,
-    .view = view,
-};
-
-/* ---- task records ---- */
-
-static int write_tasks(struct spar_osint_taskset *set, struct spar_err *err)
-{
-	struct spar_writer *out;
-	struct spar_str line = SPAR_STR_INIT;
-	int rc = spar_writer_open(&out, NULL, err);
-	if (rc < 0)
-		return rc;
-	while ((rc = spar_osint_taskset_next(set, &line, err)) > 0)
-		if ((rc = spar_writer_put(out, line.data, line.len, err)) < 0)
-			break;
-	spar_osint_taskset_release(set);
-	spar_str_release(&line);
-	if (rc == 0)
-		return spar_writer_close(out, err);
-	spar_writer_abort(out);
-	return rc;
+	return spar_osint_taskset_next(set, line, err);
 }
 
 /* Seeded questions are the training's: no evaluation may see them. */
@@ -109,7 +35,7 @@ int main(int argc, char **argv)
 	struct spar_osint_game game = SPAR_OSINT_GAME;
 	struct spar_proto_options opt = {
 	    .difficulty = SPAR_OSINT_MIXED, .max_steps = SPAR_OSINT_STEPS, .max_sessions = 4096};
-	struct spar_osint_taskset set = {.seed = SEED};
+	struct spar_osint_taskset set = {.seed = SPAR_OSINT_SEED};
 	int role = game.role, split = game.source.split, profile = game.profile, hidden = false;
 	int64_t max_edges = game.max_edges, n_users = 0;
 	uint64_t graph_seed = UINT64_MAX;
@@ -186,10 +112,12 @@ int main(int argc, char **argv)
 	set.game = game;
 	set.difficulty = opt.difficulty;
 	set.max_steps = opt.max_steps;
-	struct spar_proto_env env = protocol;
+	struct spar_proto_env env = spar_osint_protocol;
 	env.world = &game;
 	if (rc == 0)
-		rc = set.n ? write_tasks(&set, &err) : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
+		rc = set.n ? spar_writer_lines(next_task, &set, &err)
+			   : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
+	spar_osint_taskset_release(&set);
 	if (metaqa_dir)
 		spar_osint_metaqa_release(&metaqa);
 	spar_osint_seeding_release(&seeding);

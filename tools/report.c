@@ -80,17 +80,10 @@ static int to_page(char **runs, int n, struct spar_err *err)
 {
 	struct spar_page *page = spar_page_new();
 	struct spar_str text = SPAR_STR_INIT;
-	struct spar_writer *out = NULL;
 	int rc = read_runs(runs, n, spar_page_add, page, err);
-	if (rc == 0)
-		rc = spar_writer_open(&out, NULL, err);
 	if (rc == 0) {
 		spar_page_html(page, &text);
-		rc = spar_writer_put(out, text.data, text.len, err);
-		if (rc == 0)
-			rc = spar_writer_close(out, err);
-		else
-			spar_writer_abort(out);
+		rc = spar_writer_text(text.data, text.len, err);
 	}
 	spar_str_release(&text);
 	spar_page_free(page);

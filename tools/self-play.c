@@ -17,15 +17,6 @@ static void warn(void *ctx, const char *text)
 	spar_warn(TOOL, "%s: %s", (const char *)ctx, text);
 }
 
-static int print(const struct spar_str *text, struct spar_err *err)
-{
-	struct spar_writer *out;
-	int rc = spar_writer_open(&out, NULL, err);
-	if (rc == 0 && (rc = spar_writer_put(out, text->data, text->len, err)) < 0)
-		spar_writer_abort(out);
-	return rc < 0 ? rc : spar_writer_close(out, err);
-}
-
 /* The configuration as one would write it, or as a shell reads it. `config` is consumed. */
 static void write_out(jv config, bool variables, struct spar_str *out)
 {
@@ -71,7 +62,7 @@ int main(int argc, char **argv)
 		if (!quiet)
 			spar_self_play_warn(config, warn, argv[rest]);
 		write_out(config, variables, &out);
-		rc = print(&out, &err);
+		rc = spar_writer_text(out.data, out.len, &err);
 	}
 	spar_str_release(&out);
 	free(sets.items);

@@ -14,6 +14,7 @@
 #include "env/osint/tools.h"
 #include "env/proto.h"
 
+#define SPAR_OSINT_SEED 7 /* when none is given */
 enum { SPAR_OSINT_STEPS = 8, SPAR_OSINT_STEPS_MAX = 64, SPAR_OSINT_PARTS = 16 };
 
 /* What all episodes of a process share, unless a reset's options say otherwise. */
@@ -113,5 +114,8 @@ void spar_osint_episode_prompt(const struct spar_osint_episode *e, struct spar_s
 void spar_osint_episode_view(const struct spar_osint_episode *e, bool oracle, struct spar_str *out);
 
 extern const char *const spar_osint_verbs[]; /* "CALL_TOOL", ... */
+
+/* An environment of the line protocol; its `world` is a struct spar_osint_game. */
+extern const struct spar_proto_env spar_osint_protocol;
 
 #endif
