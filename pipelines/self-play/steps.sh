@@ -191,6 +191,7 @@ train() { # DIR ROLE START REFERENCE DATASET
 	batches=$((($(of "$role" MAX_STEPS) + $(of "$role" NUM_ITERATIONS) - 1) / $(of "$role" NUM_ITERATIONS)))
 	first=$("$here/../rescue.sh" "$dir")
 	mapfile -t options < <(adapter)
+	[ -z "$(of "$role" GRADIENT_CHECKPOINTING)" ] || options+=(--gradient-checkpointing)
 	visits "$5" $((groups * batches)) |
 		"$SPAR" rollout --policy="$dir/policy" --batch="$groups" --step-time --num-generations="$(of "$role" NUM_GENERATIONS)" \
 			--max-completion-length="$(of "$role" MAX_COMPLETION_LENGTH)" --temperature="$(of "$role" TEMPERATURE)" \
