@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum spar_dtype { SPAR_F32, SPAR_F16, SPAR_BF16, SPAR_F64, SPAR_I64, SPAR_I32, SPAR_U8 };
+enum spar_dtype { SPAR_F32, SPAR_F16, SPAR_BF16, SPAR_F64, SPAR_I64, SPAR_I32, SPAR_U8, SPAR_N_DTYPES };
 size_t spar_dtype_size(enum spar_dtype t);
 const char *spar_dtype_name(enum spar_dtype t); /* "F32", "BF16", ... */
 
