@@ -4,12 +4,13 @@
 
 A JSON line for each measurement is appended to RESULTS.jsonl; the ratios go to standard output. MODEL is a Llama-shaped
 folder (SmolLM2-135M-Instruct). Every side runs in a process of its own, so that it has its threads and its peak memory to
-itself. Knobs, from the environment: PROMPTS (groups that share one), GENERATIONS, NEW_TOKENS, THREADS, ROUNDS, SIDES, UPDATE_PROMPTS (of the update's
-comparison, 0: leave it out), GROWTH (empty: leave it out)."""
+itself. Knobs, from the environment: PROMPTS (groups that share one), GENERATIONS, NEW_TOKENS, THREADS, ROUNDS, SIDES,
+UPDATE_PROMPTS and STEP_PROMPTS (of the update's and the whole step's comparison, 0: leave it out), STEP_ROUNDS, GROWTH
+(empty: leave it out)."""
 import json, os, platform, random, statistics, subprocess, sys, tempfile, time
 
 KNOBS = {"PROMPTS": 8, "GENERATIONS": 8, "NEW_TOKENS": 64, "PROMPT_TOKENS": 350, "THREADS": 2, "ROUNDS": 3, "UPDATE_PROMPTS": 8,
-         "MICRO_SEQUENCES": 8}
+         "STEP_PROMPTS": 8, "STEP_ROUNDS": 1, "MICRO_SEQUENCES": 8}
 for name, value in KNOBS.items():
     KNOBS[name] = int(os.environ.get(name, value))
 VOCABULARY = 49152
@@ -21,6 +22,12 @@ def work(n_groups):
     ids = lambda n: [rng.randrange(10, VOCABULARY - 10) for _ in range(n)]
     return [(ids(KNOBS["PROMPT_TOKENS"]), [ids(KNOBS["NEW_TOKENS"]) for _ in range(KNOBS["GENERATIONS"])])
             for _ in range(n_groups)]
+
+
+def conversations(n):
+    """n prompts as a person writes them, of about PROMPT_TOKENS tokens: SmolLM2's template has 30, and a digit is one."""
+    return [[{"role": "user", "content": (f"Go on counting for as long as you can: {g} " + "1 2 3 4 5 6 7 8 9 " * 100)
+              [:KNOBS["PROMPT_TOKENS"] - 30]}] for g in range(n)]
 
 
 # ---- the sides: each is run by itself, and returns its figures ----
@@ -119,16 +126,44 @@ def side_transformers(model_dir):
             "tokens_per_s": ids.shape[0] * (KNOBS["NEW_TOKENS"] - 1) / decode_s}
 
 
-def side_trl(model_dir):
-    """One step of GRPOTrainer on given completions; the one before it warms up."""
+def train_with_trl(model_dir, data, n, **given):
+    """Two steps of GRPOTrainer, of which the first warms up: the second's time and mean completion length."""
     import torch
     from datasets import Dataset
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
     torch.set_num_threads(KNOBS["THREADS"])
-    groups = work(KNOBS["UPDATE_PROMPTS"])
-    n = len(groups) * KNOBS["GENERATIONS"]
     micro = min(KNOBS["MICRO_SEQUENCES"], n)
+
+    class Clock(TrainerCallback):
+        times, lengths = [], []
+
+        def on_step_begin(self, *args, **kwargs):
+            self.start = time.perf_counter()
+
+        def on_step_end(self, *args, **kwargs):
+            self.times.append(time.perf_counter() - self.start)
+
+        def on_log(self, *args, logs, **kwargs):
+            self.lengths.append(logs.get("completions/mean_length"))
+
+    with tempfile.TemporaryDirectory() as out:
+        config = GRPOConfig(output_dir=out, use_cpu=True, bf16=True, gradient_checkpointing=False, max_steps=2,
+                            per_device_train_batch_size=micro, gradient_accumulation_steps=n // micro,
+                            num_generations=KNOBS["GENERATIONS"], max_completion_length=KNOBS["NEW_TOKENS"],
+                            learning_rate=1e-6, report_to=[], save_strategy="no", disable_tqdm=True, logging_steps=1,
+                            model_init_kwargs={"dtype": torch.float32})
+        reward = lambda completions, **kwargs: [float(i % 5) for i in range(len(completions))]
+        trainer = GRPOTrainer(model=model_dir, reward_funcs=reward, args=config,
+                              train_dataset=Dataset.from_dict({"prompt": data * 2}), callbacks=[Clock()], **given)
+        trainer.train()
+    return {"step_s": Clock.times[-1], "sequences": n,
+            "completion_tokens": n * next(l for l in reversed(Clock.lengths) if l)}
+
+
+def side_trl(model_dir):
+    """One step of GRPOTrainer on given completions."""
+    groups = work(KNOBS["UPDATE_PROMPTS"])
 
     def given(prompts, trainer):
         of = {str(g): group for g, group in enumerate(groups)}
@@ -139,37 +174,24 @@ def side_trl(model_dir):
             out["completion_ids"].append(of[prompt][1][k % KNOBS["GENERATIONS"]])
         return out
 
-    class Clock(TrainerCallback):
-        times = []
-
-        def on_step_begin(self, *args, **kwargs):
-            self.start = time.perf_counter()
-
-        def on_step_end(self, *args, **kwargs):
-            self.times.append(time.perf_counter() - self.start)
-
-    with tempfile.TemporaryDirectory() as out:
-        config = GRPOConfig(output_dir=out, use_cpu=True, bf16=True, gradient_checkpointing=False, max_steps=2,
-                            per_device_train_batch_size=micro, gradient_accumulation_steps=n // micro,
-                            num_generations=KNOBS["GENERATIONS"], max_completion_length=KNOBS["NEW_TOKENS"],
-                            learning_rate=1e-6, report_to=[], save_strategy="no", disable_tqdm=True,
-                            model_init_kwargs={"dtype": torch.float32})
-        data = Dataset.from_dict({"prompt": [str(g) for g in range(len(groups))] * 2})
-        reward = lambda completions, **kwargs: [float(i % 5) for i in range(len(completions))]
-        trainer = GRPOTrainer(model=model_dir, reward_funcs=reward, args=config, train_dataset=data,
-                              rollout_func=given, callbacks=[Clock()])
-        trainer.train()
-    return {"step_s": Clock.times[-1], "sequences": n}
+    return train_with_trl(model_dir, [str(g) for g in range(len(groups))], len(groups) * KNOBS["GENERATIONS"],
+                          rollout_func=given)
 
 
-SIDES = {"machine": side_machine, "llama.cpp": side_llama, "transformers": side_transformers, "trl": side_trl}
+def side_trl_step(model_dir):
+    """One step of GRPOTrainer as it is used: it samples, too."""
+    n = KNOBS["STEP_PROMPTS"]
+    return train_with_trl(model_dir, conversations(n), n * KNOBS["GENERATIONS"])
+
+
+SIDES = {"machine": side_machine, "llama.cpp": side_llama, "transformers": side_transformers, "trl": side_trl,
+         "trl-step": side_trl_step}
 
 
 # ---- running the sides ----
 
 def run(command, **kwargs):
     """Standard output of a command, and what it took: CPU seconds and its peak memory."""
-    before = os.times()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **kwargs)
     out = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -210,6 +232,34 @@ def spar_update(build, model, n_groups, *options):
     metric = json.loads(out.splitlines()[-1])
     return {"step_s": metric["step_time"], "sequences": metric["sequences"], "tokens": metric["tokens"],
             "tokens_distinct": metric["tokens_distinct"]} | used
+
+
+def spar_step(build, model):
+    """The pipeline of a run, all weights trained: three steps, of which the first has no beginning and is left out."""
+    n, steps = KNOBS["STEP_PROMPTS"], 3
+    spar, common = f"{build}/bin/spar", f"--dtype=bfloat16 --threads={KNOBS['THREADS']} --quiet"
+    with tempfile.TemporaryDirectory() as scratch:
+        with open(f"{scratch}/tasks", "w") as f:
+            for step in range(steps):
+                for i, messages in enumerate(conversations(n)):
+                    print(json.dumps({"id": f"{step}.{i}", "messages": messages}), file=f)
+        pipeline = f"""set -o pipefail
+            {spar} rollout {common} --policy={scratch}/policy --batch={n} -n {KNOBS['GENERATIONS']} --step-time \
+                --max-completion-length={KNOBS['NEW_TOKENS']} {scratch}/tasks |
+            {spar} score --quiet --reward 'ids=([.turns[].completion_ids[]] | add % 97) / 97' |
+            {spar} advantage --quiet |
+            {spar} update {common} --model={model} --policy={scratch}/policy --learning-rate=1e-6 --loss-type=dapo \
+                --max-steps={steps}"""
+        process = subprocess.Popen(["bash", "-c", pipeline], stdout=subprocess.PIPE, text=True)
+        metrics = [json.loads(line) | {"at": time.perf_counter()} for line in process.stdout]
+        if process.wait():
+            sys.exit(f"compare: the whole step: exit {process.returncode}")
+    rest = metrics[1:]
+    mean = lambda key: sum(m[key] for m in rest) / len(rest)
+    return {"step_s": (metrics[-1]["at"] - metrics[0]["at"]) / len(rest), "sequences": rest[-1]["sequences"],
+            "completion_tokens": mean("loss_tokens"), "update_s": mean("step_time"),
+            "logp_difference_mean": mean("sampling/sampling_logp_difference/mean"),
+            "logp_difference_max": max(m["sampling/sampling_logp_difference/max"] for m in rest)}
 
 
 class Results:
@@ -265,6 +315,13 @@ def compare_update(build, model, results, sides):
     results.put("update", "spar+checkpoints", spar_update(build, model, groups, "--gradient-checkpointing"))
 
 
+def compare_step(build, model, results, sides):
+    for _ in range(KNOBS["STEP_ROUNDS"]):
+        results.put("step", "spar", spar_step(build, model))
+        if "trl" in sides:
+            results.put("step", "trl", python_side("trl-step", model))
+
+
 def grow(build, model, results):
     """Time and memory should follow the distinct tokens."""
     saved = dict(KNOBS)
@@ -280,7 +337,7 @@ def grow(build, model, results):
     KNOBS.update(saved)
 
 
-def report(results):
+def report(model, results):
     m = results.median
 
     def ratio(what, ours, theirs):
@@ -293,10 +350,36 @@ def report(results):
     ratio("update, spar over TRL", m("update", "spar", "step_s"), m("update", "trl", "step_s"))
     ratio("peak memory of an update, spar's share of TRL's", m("update", "trl", "max_rss_mib"),
           m("update", "spar", "max_rss_mib"))
-    if m("update", "trl", "step_s") and m("sampling", "transformers", "decode_s"):
-        whole = {side: m("sampling", s, "prompt_s") + m("sampling", s, "decode_s") + m("update", u, "step_s")
-                 for side, s, u in (("spar", "spar", "spar"), ("trl", "transformers", "trl"))}
-        ratio("sampling and update together, spar over TRL", whole["spar"], whole["trl"])
+    ratio("a whole step, spar over TRL", m("step", "spar", "step_s"), m("step", "trl", "step_s"))
+    per_token = {side: m("step", side, "step_s") and m("step", side, "step_s") / m("step", side, "completion_tokens")
+                 for side in ("spar", "trl")}
+    ratio("the same for each token that was sampled", per_token["spar"], per_token["trl"])
+    roofline(model, results)
+
+
+def roofline(model, results):
+    """Shares of the measured peak of bfloat16 products. Only products with weights count: two operations for each of a token's
+    weights, three times as many with the backward pass; the head works where a token is predicted."""
+    with open(f"{model}/config.json") as f:
+        c = json.load(f)
+    hidden, heads = c["hidden_size"], c["num_attention_heads"]
+    head_dim = c.get("head_dim") or hidden // heads
+    layer = hidden * head_dim * (2 * heads + 2 * c["num_key_value_heads"]) + 3 * hidden * c["intermediate_size"]
+    layers, head = layer * c["num_hidden_layers"], hidden * c["vocab_size"]
+    peak = results.median("machine", "peak", "bfloat16_gflops") * 1e9
+
+    def share(what, operations):
+        print(f"{what:52} {100 * operations / peak:7.1f} % of {peak / 1e9:.0f} GFLOP/s")
+
+    m = results.median
+    if m("sampling", "spar", "tokens_per_s"):
+        share("decode, median of all steps", 2 * (layers + head) * m("sampling", "spar", "tokens_per_s"))
+        share("decode, the fastest step", 2 * (layers + head) * m("sampling", "spar", "fastest_step_tokens_per_s"))
+        share("prompts", 2 * layers * m("sampling", "spar", "prompt_tokens_per_s"))
+    if m("update", "spar", "step_s"):
+        predicted = m("update", "spar", "sequences") * KNOBS["NEW_TOKENS"]
+        share("update, distinct tokens",
+              6 * (layers * m("update", "spar", "tokens_distinct") + head * predicted) / m("update", "spar", "step_s"))
 
 
 def main(build, model, path):
@@ -308,10 +391,12 @@ def main(build, model, path):
         compare_sampling(build, model, results, sides, scratch)
     if KNOBS["UPDATE_PROMPTS"]:
         compare_update(build, model, results, sides)
+    if KNOBS["STEP_PROMPTS"]:
+        compare_step(build, model, results, sides)
     if os.environ.get("GROWTH", "1"):
         grow(build, model, results)
     results.put("machine", "peak", python_side("machine"))
-    report(results)
+    report(model, results)
 
 
 if __name__ == "__main__":
