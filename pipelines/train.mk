@@ -59,20 +59,16 @@ $(RUN)/sft.metrics.jsonl: $(RUN)/oracle.jsonl.zst
 		$@.tmp >$(RUN)/evidence/sft_summary.json
 	mv $@.tmp $@
 
-# The live stream: one pipeline that stays up for the whole phase. Killed, it goes on from the newest saved version.
 grpo: $(RUN)/grpo.metrics.jsonl ## GRPO in the environment, from the warm start (START=DIR: from another model)
 START ?= $(RUN)/sft
 $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics.jsonl)
-	mkdir -p $(RUN)/grpo
-	first=$$(pipelines/rescue.sh $(RUN)/grpo); \
+	mkdir -p $(RUN)
+	. pipelines/live.sh; SPAR=$(SPAR); \
 	$(TASKS) --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) | \
-	$(SPAR) rollout --policy=$(RUN)/grpo/policy --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) \
-		$(SAMPLE_FLAGS) --quiet | \
-	$(SPAR) score --reward=env --quiet | \
-	$(SPAR) advantage --quiet --save=$(RUN)/grpo/rollouts-$$first.jsonl.zst | \
-	$(SPAR) update --policy=$(RUN)/grpo/policy --model=$(START) --loss-type=$(GRPO_LOSS) --learning-rate=$(GRPO_LR) \
-		--max-steps=$(GRPO_STEPS) --seed=$(SEED) --dtype=$(DTYPE) $(LORA_FLAGS) $(GRPO_FLAGS) \
-		--out=$(RUN)/grpo/model >$@.tmp
+	live $(RUN)/grpo --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) $(SAMPLE_FLAGS) -- \
+		$(SPAR) score --reward=env --quiet -- -- \
+		--model=$(START) --loss-type=$(GRPO_LOSS) --learning-rate=$(GRPO_LR) --max-steps=$(GRPO_STEPS) --seed=$(SEED) \
+		--dtype=$(DTYPE) $(LORA_FLAGS) $(GRPO_FLAGS) --out=$(RUN)/grpo/model >$@.tmp
 	mv $@.tmp $@
 
 # Every model on the same held-out tasks, greedy; grpo is compared with sft task by task.

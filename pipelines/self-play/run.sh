@@ -26,6 +26,8 @@ settings=$("$SPAR" self-play --variables "$@" "$config")
 eval "$settings"
 run=${run:-$OUTPUT_DIR}
 
+# shellcheck source=pipelines/live.sh
+. "$here/../live.sh"
 # shellcheck source=pipelines/self-play/steps.sh
 . "$here/steps.sh"
 # shellcheck source=pipelines/self-play/evaluate.sh

@@ -184,22 +184,20 @@ reward_generator() { # FROZEN
 			--weights="${!validity},${!hardness},${!diversity},${!consistency}"
 }
 
-# One pipeline that stays up for the whole phase. Killed, it goes on from the newest saved version.
 train() { # DIR ROLE START REFERENCE DATASET
-	local dir=$1 role=$2 first options groups batches
+	local dir=$1 role=$2 options groups batches
 	groups=$(($(of "$role" PER_DEVICE_TRAIN_BATCH_SIZE) * $(of "$role" GRADIENT_ACCUMULATION_STEPS) / $(of "$role" NUM_GENERATIONS)))
 	batches=$((($(of "$role" MAX_STEPS) + $(of "$role" NUM_ITERATIONS) - 1) / $(of "$role" NUM_ITERATIONS)))
-	first=$("$here/../rescue.sh" "$dir")
 	mapfile -t options < <(adapter)
 	[ -z "$(of "$role" GRADIENT_CHECKPOINTING)" ] || options+=(--gradient-checkpointing)
 	visits "$5" $((groups * batches)) |
-		"$SPAR" rollout --policy="$dir/policy" --batch="$groups" --step-time --num-generations="$(of "$role" NUM_GENERATIONS)" \
+		live "$dir" --batch="$groups" --step-time --num-generations="$(of "$role" NUM_GENERATIONS)" \
 			--max-completion-length="$(of "$role" MAX_COMPLETION_LENGTH)" --temperature="$(of "$role" TEMPERATURE)" \
 			--top-p="$(of "$role" TOP_P)" --concurrency="$(of "$role" GENERATION_BATCH_SIZE)" \
-			--dtype="$(dtype_of "$role")" "${machine[@]}" |
-		"reward_$role" "$(dirname "$dir")/frozen.jsonl" |
-		"$SPAR" advantage --scale-rewards="$(of "$role" SCALE_REWARDS)" --quiet --save="$dir/rollouts-$first.jsonl.zst" |
-		"$SPAR" update --policy="$dir/policy" --model="$3" --reference="$4" --loss-type="$(of "$role" LOSS_TYPE)" \
+			--dtype="$(dtype_of "$role")" "${machine[@]}" -- \
+			"reward_$role" "$(dirname "$dir")/frozen.jsonl" -- \
+			--scale-rewards="$(of "$role" SCALE_REWARDS)" -- \
+			--model="$3" --reference="$4" --loss-type="$(of "$role" LOSS_TYPE)" \
 			--beta="$(of "$role" BETA)" --epsilon="$(of "$role" EPSILON)" \
 			--num-iterations="$(of "$role" NUM_ITERATIONS)" --learning-rate="$(of "$role" LEARNING_RATE)" \
 			--max-steps="$(of "$role" MAX_STEPS)" --save-steps="$(of "$role" SAVE_STEPS)" \
