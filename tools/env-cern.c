@@ -2,7 +2,7 @@
 #include "base/opt.h"
 #include "env/cern/cern.h"
 #include "env/cern/protocol.h"
-#include "record/stream.h"
+#include "record/print.h"
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 		return spar_usage_error(&usage, "--seed: the last task's seed would not fit in 64 bits");
 	tasks.difficulty = opt.difficulty;
 	tasks.max_steps = opt.max_steps;
-	int rc = tasks.n ? spar_writer_lines(next_task, &tasks, &err)
+	int rc = tasks.n ? spar_print_lines(next_task, &tasks, &err)
 			 : spar_proto_serve(&spar_cern_protocol, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
 	return rc < 0 ? spar_die(TOOL, &err) : SPAR_OK;
 }

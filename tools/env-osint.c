@@ -3,7 +3,7 @@
 #include "base/opt.h"
 #include "env/osint/episode.h"
 #include "env/osint/taskset.h"
-#include "record/stream.h"
+#include "record/print.h"
 #include <unistd.h>
 
 #define TOOL "env-osint"
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	struct spar_proto_env env = spar_osint_protocol;
 	env.world = &game;
 	if (rc == 0)
-		rc = set.n ? spar_writer_lines(next_task, &set, &err)
+		rc = set.n ? spar_print_lines(next_task, &set, &err)
 			   : spar_proto_serve(&env, &opt, STDIN_FILENO, STDOUT_FILENO, &err);
 	spar_osint_taskset_release(&set);
 	if (metaqa_dir)

@@ -2,9 +2,9 @@
 #include "base/file.h"
 #include "base/opt.h"
 #include "record/events.h"
+#include "record/print.h"
 #include "rl/page.h"
 #include "rl/points.h"
-#include "record/stream.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static int to_page(char **runs, int n, struct spar_err *err)
 	int rc = read_runs(runs, n, spar_page_add, page, err);
 	if (rc == 0) {
 		spar_page_html(page, &text);
-		rc = spar_writer_text(text.data, text.len, err);
+		rc = spar_print_text(text.data, text.len, err);
 	}
 	spar_str_release(&text);
 	spar_page_free(page);

@@ -1,6 +1,6 @@
 /* spar self-play - check the configuration of a self-play run and say what it comes to. */
 #include "base/opt.h"
-#include "record/stream.h"
+#include "record/print.h"
 #include "rl/self_play.h"
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 		if (!quiet)
 			spar_self_play_warn(config, warn, argv[rest]);
 		write_out(config, variables, &out);
-		rc = spar_writer_text(out.data, out.len, &err);
+		rc = spar_print_text(out.data, out.len, &err);
 	}
 	spar_str_release(&out);
 	free(sets.items);

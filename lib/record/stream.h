@@ -45,13 +45,6 @@ int spar_writer_flush(struct spar_writer *w, struct spar_err *err);
 /*! Flush, sync (files), close and rename. Frees w also on failure. */
 int spar_writer_close(struct spar_writer *w, struct spar_err *err);
 
-/* All of standard output in one go. */
-/*! The lines that next() makes: 1: `line` (which it clears) holds one; 0: there are no more; < 0: it failed. */
-int spar_writer_lines(int (*next)(void *ctx, struct spar_str *line, struct spar_err *err), void *ctx,
-		      struct spar_err *err);
-/*! A text; the last newline is added. */
-int spar_writer_text(const char *text, size_t n, struct spar_err *err);
-
 /*! Close without claiming success: a file's temporary name is removed; standard output is flushed. */
 void spar_writer_abort(struct spar_writer *w);
 
