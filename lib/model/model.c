@@ -67,18 +67,21 @@ static uint64_t hash_scales(uint64_t h, const struct spar_model *m)
 	return h;
 }
 
-static int hash_model(struct spar_model *m, struct spar_err *err)
+static int hash_base(struct spar_model *m, struct spar_err *err)
 {
 	struct spar_str config = SPAR_STR_INIT;
 	char *path = spar_path_join(m->base_dir, "config.json");
 	int rc = spar_file_read(path, CONFIG_MAX, &config, err);
-	uint64_t h = hash_tensors(hash_bytes(HASH_START, config.data, config.len), m->weights);
-	if (m->has_adapter)
-		h = hash_tensors(hash_scales(h, m), m->adapter);
-	snprintf(m->hash, sizeof m->hash, "%016llx", (unsigned long long)h);
+	m->base_hash = hash_tensors(hash_bytes(HASH_START, config.data, config.len), m->weights);
 	spar_str_release(&config);
 	free(path);
 	return rc;
+}
+
+static void hash_model(struct spar_model *m)
+{
+	uint64_t h = m->has_adapter ? hash_tensors(hash_scales(m->base_hash, m), m->adapter) : m->base_hash;
+	snprintf(m->hash, sizeof m->hash, "%016llx", (unsigned long long)h);
 }
 
 /* ---- the base: every parameter there, with its shape ---- */
@@ -322,8 +325,42 @@ int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err)
 	if (rc < 0 || (m->has_adapter && (rc = open_adapter(m, err)) < 0) ||
 	    (rc = spar_config_load(&m->config, m->base_dir, err)) < 0 ||
 	    (rc = spar_safetensors_open(&m->weights, m->base_dir, err)) < 0 || (rc = check_base(m, err)) < 0 ||
-	    (m->has_adapter && (rc = check_adapter(m, err)) < 0) || (rc = hash_model(m, err)) < 0)
+	    (m->has_adapter && (rc = check_adapter(m, err)) < 0) || (rc = hash_base(m, err)) < 0)
 		spar_model_close(m);
+	else
+		hash_model(m);
+	return rc;
+}
+
+/* The adapter in next->dir, on the base that `m` has open. */
+static int change_adapter(struct spar_model *m, struct spar_model *next, struct spar_err *err)
+{
+	int rc = open_adapter(next, err);
+	next->config = m->config;
+	next->weights = m->weights;
+	next->base_hash = m->base_hash;
+	if (rc == 0)
+		rc = check_adapter(next, err);
+	if (rc == 0)
+		hash_model(next);
+	(rc == 0 ? m : next)->weights = NULL;
+	return rc;
+}
+
+int spar_model_next(struct spar_model *m, const char *dir, struct spar_err *err)
+{
+	struct spar_model next = {.dir = spar_strdup(dir)};
+	int rc = read_base(&next.base_dir, dir, &next.lora, &next.has_adapter, err);
+	bool same_base = rc == 0 && next.has_adapter && m->weights && !strcmp(next.base_dir, m->base_dir);
+	if (same_base)
+		rc = change_adapter(m, &next, err);
+	spar_model_close(rc == 0 && same_base ? m : &next);
+	if (rc == 0 && same_base)
+		*m = next;
+	else if (rc == 0) {
+		spar_model_close(m);
+		rc = spar_model_open(m, dir, err);
+	}
 	return rc;
 }
 
@@ -355,6 +392,7 @@ static void add_product(float *w, const float *b, const float *a, size_t rows, s
 			size_t n = cols - j0 < 256 ? cols - j0 : 256;
 			float sum[256] = {0};
 			for (size_t k = 0; k < r; k++)
+#pragma omp simd
 				for (size_t j = 0; j < n; j++)
 					sum[j] += b[i * r + k] * a[k * cols + j0 + j];
 			for (size_t j = 0; j < n; j++)

@@ -59,9 +59,10 @@ struct spar_model {
 	bool has_adapter;
 	struct spar_lora_config lora;
 	struct spar_safetensors
-	    *adapter;   /* names: base_model.model.<module>.lora_A.weight (r, in), lora_B.weight (out, r) */
-	char hash[17];  /* 64-bit hash of what the weights are, hexadecimal */
-	char note[160]; /* worth a warning (an adapter of scale 0, a doubled head), else "" */
+	    *adapter;       /* names: base_model.model.<module>.lora_A.weight (r, in), lora_B.weight (out, r) */
+	uint64_t base_hash; /* of the base alone; 0: not known */
+	char hash[17];      /* 64-bit hash of what the weights are, hexadecimal */
+	char note[160];     /* worth a warning (an adapter of scale 0, a doubled head), else "" */
 };
 
 /*! The folder with config, tokenizer and base weights of the folder `dir`: `dir` itself, or the one that its adapter names.
@@ -73,6 +74,10 @@ int spar_model_base_dir(char **out, const char *dir, struct spar_err *err);
  *  failure nothing is open; `m` may be closed all the same. The hash covers config.json, every tensor's name, type, shape and
  *  bytes, and the adapter's scale and tensors; it does not depend on how they are spread over files. */
 int spar_model_open(struct spar_model *m, const char *dir, struct spar_err *err);
+
+/*! Close `m` and open `dir` in its place. Where both are adapters of the same folder, the base stays open as it is and is not
+ *  checked again: it is taken not to change. On failure `m` may still be open. */
+int spar_model_next(struct spar_model *m, const char *dir, struct spar_err *err);
 void spar_model_close(struct spar_model *m);
 /*! After the weights were taken elsewhere: give back the memory that reading them took. The model stays open. */
 void spar_model_leave(const struct spar_model *m);

@@ -73,11 +73,8 @@ static int reload(struct spar_sampler *s, struct spar_err *err)
 
 int spar_sampler_load(struct spar_sampler *s, const char *dir, struct spar_err *err)
 {
-	int rc;
-	if (s->has_model)
-		spar_model_close(&s->model);
-	s->has_model = false;
-	if ((rc = spar_model_open(&s->model, dir, err)) < 0)
+	int rc = s->has_model ? spar_model_next(&s->model, dir, err) : spar_model_open(&s->model, dir, err);
+	if (rc < 0)
 		return rc;
 	s->has_model = true;
 	if (s->engine)

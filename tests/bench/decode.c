@@ -7,6 +7,7 @@
 #include "base/philox.h"
 #include "model/engine.h"
 #include "model/sample.h"
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static void extend(struct spar_seq **seqs, size_t n, const float *logits, size_t
 		struct spar_sampled token = {0, 0, 0};
 		spar_rng_init(&rng, 1, "decode", 6);
 		spar_sample(logits + i * vocab, vocab, &how, spar_rng_uniform(&rng, (uint32_t)i, step, 0, 0),
-			    scratch + i * 2 * vocab, &token);
+			    scratch + (size_t)omp_get_thread_num() * 2 * vocab, &token);
 		spar_seq_append(seqs[i], &token.id, 1);
 	}
 }
@@ -85,7 +86,7 @@ static int measure(struct spar_engine *e, const struct work *w, size_t vocab, si
 {
 	struct spar_seq **seqs = spar_calloc(n, sizeof *seqs);
 	float *logits = spar_malloc(n * vocab * sizeof *logits),
-	      *scratch = spar_malloc(2 * n * vocab * sizeof *scratch);
+	      *scratch = spar_malloc((size_t)omp_get_max_threads() * 2 * vocab * sizeof *scratch);
 	for (size_t i = 0; i < n; i++) {
 		seqs[i] = spar_seq_new(e);
 		begin(seqs[i], w, (int64_t)i % w->groups, vocab, n);

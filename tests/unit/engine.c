@@ -318,6 +318,33 @@ static void new_weights(struct spar_model m)
 	free(now);
 }
 
+/* An adapter comes, another one follows, and none: on one base only what they change is read again. */
+static void adapters(struct spar_model m)
+{
+	size_t vocab = m.config.vocab_size;
+	int32_t ids[20];
+	float logits[3][MAX_VOCAB];
+	char *q = "q_proj", *down = "down_proj";
+	random_ids(7, ids, 20, vocab);
+	m.base_hash = 7;
+	struct spar_engine *e = open_engine(&m, (struct spar_engine_opt){0});
+	for (size_t i = 0; i < 3; i++) {
+		m.has_adapter = i < 2;
+		m.lora.targets = i ? &down : &q;
+		m.lora.n_targets = m.has_adapter;
+		CHECK(spar_engine_reload(e, &m, NULL) == 0);
+		float *want = alone(&m, NULL, SPAR_F32, ids, 20);
+		struct spar_seq *s = spar_seq_new(e);
+		spar_seq_append(s, ids, 20);
+		CHECK(spar_engine_run(e, &s, 1, logits[i], NULL) == 0);
+		CHECK(!memcmp(logits[i], want + 19 * vocab, vocab * sizeof *want));
+		CHECK(!i || memcmp(logits[i], logits[i - 1], vocab * sizeof *want) != 0);
+		spar_seq_free(s);
+		free(want);
+	}
+	spar_engine_free(e);
+}
+
 /* All that other families have and Llama has not; two of three layers see seven positions, one turns nothing. */
 static struct spar_model everything(void)
 {
@@ -368,5 +395,6 @@ int main(void)
 	refusals(&models[0]);
 	teacher_forcing(&models[1]);
 	new_weights(models[0]);
+	adapters(models[0]);
 	return unit_done();
 }

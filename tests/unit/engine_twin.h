@@ -36,7 +36,8 @@ int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, boo
 {
 	(void)base_only;
 	(void)err;
-	uint64_t state = 2 * m->has_adapter; /* has_adapter: another set of weights */
+	/* has_adapter: another set of weights; with base_hash only of what the adapter hits */
+	uint64_t state = 2 * (m->has_adapter && (!m->base_hash || spar_lora_hits(&m->lora, p)));
 	for (const char *name = p->name; *name; name++)
 		state = (state ^ (unsigned char)*name) * 0x100000001b3;
 	size_t n = spar_param_elements(p);

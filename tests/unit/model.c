@@ -301,6 +301,31 @@ static void check_merged(double merged, double base)
 	spar_model_close(&m);
 }
 
+/* One adapter after the other, with the base left open: as if each had been opened by itself. */
+static void next_adapter(void)
+{
+	struct spar_model m, fresh;
+	struct spar_lora_config l;
+	put_weights("a", "{" TIED "}", 1, false, 0);
+	CHECK(spar_lora_parse(&l, "r=4,alpha=8,targets=down_proj", NULL) == 0);
+	put_adapter(&l, 1);
+	CHECK_STR(opened(&m, "lora"), "ok");
+	put_adapter(&l, 2);
+	const struct spar_safetensors *base = m.weights;
+	CHECK(spar_model_next(&m, at("lora"), NULL) == 0 && m.weights == base);
+	CHECK_STR(opened(&fresh, "lora"), "ok");
+	CHECK_STR(m.hash, fresh.hash);
+	spar_model_close(&fresh);
+	CHECK(spar_file_write(at("lora/adapter_model.safetensors"), "none", 4, NULL) == 0);
+	CHECK(spar_model_next(&m, at("lora"), NULL) < 0 && m.weights == base); /* the one before stays */
+	CHECK(spar_model_next(&m, at("a"), NULL) == 0 && !m.has_adapter);
+	CHECK_STR(opened(&fresh, "a"), "ok");
+	CHECK_STR(m.hash, fresh.hash);
+	spar_model_close(&fresh);
+	spar_model_close(&m);
+	spar_lora_release(&l);
+}
+
 static void adapters(void)
 {
 	struct spar_model m;
@@ -428,6 +453,7 @@ int main(void)
 	heads();
 	hashes();
 	lora_options();
+	next_adapter();
 	adapters();
 	merged_once();
 	spar_dir_remove(dir, NULL);

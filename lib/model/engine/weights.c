@@ -212,6 +212,9 @@ int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, stru
 {
 	size_t n = 0, largest = 0;
 	struct spar_param *params = spar_config_params(&m->config, &n);
+	bool *before = w->adapted, same_base = before && m->base_hash && m->base_hash == w->base_hash;
+	w->adapted = spar_calloc(n, sizeof *w->adapted);
+	w->base_hash = 0; /* until all of them are there */
 	for (size_t i = 0; i < n; i++) {
 		size_t elements = spar_param_elements(&params[i]);
 		largest = elements > largest ? elements : largest;
@@ -219,10 +222,16 @@ int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, stru
 	float *values = malloc(largest * sizeof *values);
 	int rc = values ? 0 : spar_fail(err, SPAR_FAIL, "no memory for weights");
 	for (size_t i = 0; rc == 0 && i < n; i++) {
+		w->adapted[i] = m->has_adapter && spar_lora_hits(&m->lora, &params[i]);
+		if (same_base && !before[i] && !w->adapted[i])
+			continue;
 		rc = spar_model_fetch(m, &params[i], false, values, err);
 		if (rc == 0)
 			rc = place(w, &m->config, &params[i], values, err);
 	}
+	if (rc == 0)
+		w->base_hash = m->base_hash;
+	free(before);
 	free(values);
 	free(params);
 	return rc;
@@ -265,6 +274,7 @@ void spar_weights_release(struct spar_weights *w)
 	free(w->layers);
 	release_norm(&w->norm);
 	free(w->head.bias);
+	free(w->adapted);
 	free(w->matrices);
 	*w = (struct spar_weights){0};
 }

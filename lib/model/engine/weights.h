@@ -32,15 +32,18 @@ struct spar_weights {
 	void *positions;         /* (max_position, hidden) the same way; NULL: not learned */
 	void *matrices;          /* where all matrices lie */
 	size_t matrices_size;
-	size_t size_bytes; /* of all the above */
-	int threads;       /* for packing */
+	size_t size_bytes;  /* of all the above */
+	int threads;        /* for packing */
+	uint64_t base_hash; /* of the model they are of, and which of its parameters an adapter changed */
+	bool *adapted;      /* (n_params) */
 };
 
 /*! Pack every parameter, on `threads` threads. A failure leaves nothing allocated. */
 int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum spar_dtype dtype, int threads,
 		      struct spar_err *err);
 
-/*! The parameters of another model of the same shape, in place. After a failure some are the old ones. */
+/*! The parameters of another model of the same shape, in place; on the same base only those that its adapter or the one before
+ *  changes. After a failure some are the old ones. */
 int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, struct spar_err *err);
 void spar_weights_release(struct spar_weights *w);
 
