@@ -8,7 +8,7 @@ PARITY_STRINGS ?= 160000
 $(VENV)/ready:
 	python3 -m venv $(VENV)
 	$(VENV)/bin/pip install -q torch==2.13.0 numpy
-	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2 trl==1.16.0 datasets==5.2.0 sentencepiece==0.2.3 protobuf==7.36.2 tensorboard==2.21.0
+	$(VENV)/bin/pip install -q transformers==5.24.0 peft==0.21.2 trl==1.16.0 datasets==5.2.0 gguf==0.19.0 sentencepiece==0.2.3 protobuf==7.36.2 tensorboard==2.21.0
 	touch $@
 
 $(B)/parity/%: $(B)/obj/tests/parity/%.o $(B)/libspar.a
@@ -19,14 +19,15 @@ $(B)/parity/graph: $(B)/obj/tests/parity/graph.o $(B)/libspartorch.a $(B)/libspa
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
 
-parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with transformers (PARITY_MODEL=DIR), in a virtual environment
+parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with transformers, tokenizers, peft, trl and llama.cpp's files, in a virtual environment it makes
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
-	$(VENV)/bin/python tests/parity/families.py $(B)
+	$(VENV)/bin/python tests/parity/families.py $(B) $(PARITY_CACHE)
 	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)
 	$(VENV)/bin/python tests/golden/objectives.py | cmp - tests/golden/objectives.jsonl
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
 	$(VENV)/bin/python tests/parity/curves.py $(B)
+	@echo 'parity: all comparisons hold'
 	$(VENV)/bin/python tests/parity/tensorboard_read.py $(B)
 	rm -rf $(B)/mirror; PATH=$(CURDIR)/$(VENV)/bin:$$PATH tests/hub/mirror.sh $(B) $(B)/mirror
 

@@ -47,6 +47,7 @@ static const struct member {
     {"attn_logit_softcapping", "attn_logit_softcapping", NULL, false, true},
     {"final_logit_softcapping", "final_logit_softcapping", NULL, false, true},
     {"rope.freq_base", "rope_theta", NULL, false, true},
+    {"rope.freq_base_swa", "rope_local_base_freq", NULL, false, true}, /* of windowed layers: Gemma 3 */
 };
 #define N_MEMBERS (sizeof members / sizeof *members)
 

