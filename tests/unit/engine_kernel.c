@@ -132,8 +132,9 @@ static void blocks(const struct spar_kernel *k, enum spar_dtype dtype)
 				struct spar_blocks at = {list, n, 0, width};
 				p->score(q_acts, MAX_WIDTH, &at, scores[0], MAX_POSITIONS, rows);
 				at.offset = offset;
-				for (size_t i = 0; i < rows * MAX_WIDTH; i++)
-					result[0][i] = 1;
+				for (size_t r = 0; r < rows; r++)
+					for (size_t d = 0; d < width; d++)
+						result[r][d] = 1;
 				p->mix(w_acts, MAX_POSITIONS, &at, result[0], MAX_WIDTH, rows);
 				for (size_t r = 0; r < rows; r++) {
 					at.offset = 0;
