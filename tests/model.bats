@@ -37,15 +37,15 @@ adapter() {
 	run -1 cmp -s "$SCRATCH/a/model.safetensors" "$SCRATCH/c/model.safetensors"
 	cmp "$SCRATCH/a/tokenizer.json" "$TINY/tokenizer.json"
 	run -0 spar model show "$SCRATCH/a"
-	[[ $output == *"918656 in 38 tensors, F32"* ]]
+	[[ $output == *"1033344 in 38 tensors, F32"* ]]
 	run -0 spar model verify "$SCRATCH/a"
-	[[ ${lines[0]} == *"38 tensors as the config wants them, 918656 numbers, all finite" ]]
+	[[ ${lines[0]} == *"38 tensors as the config wants them, 1033344 numbers, all finite" ]]
 }
 
 @test "model: show --json is one object that the schema knows" {
 	spar model init --config="$TINY" --out="$SCRATCH/a"
 	spar model show --json "$SCRATCH/a" >"$SCRATCH/shown"
-	[ "$(jq -c '[.type, .layers, .vocab_size, .tokenizer_size, .tied, .adapter]' "$SCRATCH/shown")" = "[\"model\",4,1024,$(tokenizer_size),true,null]" ]
+	[ "$(jq -c '[.type, .layers, .vocab_size, .tokenizer_size, .tied, .adapter]' "$SCRATCH/shown")" = "[\"model\",4,1920,$(tokenizer_size),true,null]" ]
 	diff <(jq -r 'keys[]' "$SCRATCH/shown") <(jq -r '.properties | keys[]' "$BATS_TEST_DIRNAME/../schemas/model.schema.json")
 	[ "$(jq -r .hash "$SCRATCH/shown")" = "$(spar model show "$SCRATCH/a" | sed -n 's/^hash *//p')" ]
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/awk -f
 # The pretraining exercises of the embedded model: sft records, synthetic, a function of the seed alone.
-#	SYSTEM=text awk -v seed=1 -v n=1000 -v short_first=0.9 -v short_last=0.1 -f corpus.awk
-# The share of copy exercises goes from short_first to short_last along the way: copying comes first. SYSTEM is the
-# environment's system text, given to some of the exercises.
-# Three kinds, all about copying (names and numbers) and about JSON, none about what to do:
+#	SYSTEM=text EDGE_SYSTEM=text awk -v seed=1 -v n=1000 -v pass=1 -f corpus.awk
+# The order matters. In the first pass copying comes alone, then edges are looked up one by one on pages that grow; in the
+# second, several are looked up on long pages: begun with those, a model of this size does not find out how. SYSTEM and EDGE_SYSTEM are the
+# environments' system texts, given to some of the exercises.
+# Four kinds, all about copying (names and numbers) and about JSON, none about what to do:
 #   copy   a few words and numbers to be repeated, whole or in part
 #   write  "write ACTION key value ..." to be written as one JSON object, whatever it means
-#   read   a page that looks like an environment's, with random content and a question about one of its lines
+#   read   a page that looks like env-cern's, with random content and a question about one of its lines
+#   edges  a page of random edges that look like env-osint's, to be written in another order, or a question about one node's
 # No action of the oracle is in them: the model learns to read and to write here, and what to do in the warm start.
 
 function uniform() { state = (state * 16807) % 2147483647; return state / 2147483647 }
@@ -29,7 +31,10 @@ function draw_channels(k,    i, j, t) {
 	}
 }
 
+function node(kind) { return kind "_" 10 + below(90) }
+
 function any_word(    u) {
+	if (edge_words) return chance(0.8) ? node(pick(kinds, n_kinds)) : pick(relations, n_relations)
 	u = uniform()
 	if (u < 0.35) return pick(channels, n_channels)
 	if (u < 0.45) return pick(triggers, n_triggers)
@@ -39,16 +44,19 @@ function any_word(    u) {
 	return fb()
 }
 
-function emit(user, answer, with_system,    head) {
+# told: 0 for no system text, else which.
+function emit(user, answer, told,    head) {
+	gsub(/"/, "\\\"", user)
 	gsub(/\n/, "\\n", user)
 	gsub(/"/, "\\\"", answer)
-	head = with_system ? "{\"role\":\"system\",\"content\":\"" system_text "\"}," : ""
+	head = told ? "{\"role\":\"system\",\"content\":\"" system_text[told] "\"}," : ""
 	printf "{\"type\":\"sft\",\"messages\":[%s{\"role\":\"user\",\"content\":\"%s\"}],\"completion\":\"%s\"}\n", head, user, answer
 }
 
 function copy_exercise(    k, i, words, line, at) {
 	k = 2 + below(7)
 	line = ""
+	edge_words = chance(0.5)
 	for (i = 1; i <= k; i++) {
 		words[i] = any_word()
 		line = line (i > 1 ? " " : "") words[i]
@@ -130,6 +138,85 @@ function read_exercise(    page, i, k, u, step, max, lo, hi, beam, left, budget,
 	if (q != "") emit(page q, a, chance(0.3))
 }
 
+function edge(i) { return "[\"" from[i] "\",\"" rel[i] "\",\"" to[i] "\"]" }
+
+# The edges of a page that begin ("from") or end ("to") at a node.
+function edges_of(side, name, n,    i, list) {
+	list = ""
+	for (i = 1; i <= n; i++)
+		if ((side == "from" ? from[i] : to[i]) == name) list = list (list == "" ? "" : ",") edge(i)
+	return "[" list "]"
+}
+
+# A page of up to `most` random edges, of a few nodes of each kind so that edges meet: returns their number.
+function draw_edges(most,    i, k, pair, seen, people, places, left) {
+	people = 2 + below(5); places = 1 + below(3)
+	for (k = 1; k <= n_kinds; k++)
+		for (i = 1; i <= 6; i++) members[kinds[k], i] = node(kinds[k])
+	i = 0
+	for (left = 2 + below(most - 1); left; left--) {
+		split(pick(shapes, n_shapes), pair, " ")
+		i++
+		from[i] = members[pair[1], 1 + below(pair[1] == "user" ? people : places)]
+		rel[i] = pair[2]
+		to[i] = members[pair[3], 1 + below(pair[3] == "user" ? people : places)]
+		if (from[i] == to[i] || (from[i], rel[i]) in seen) i--
+		else seen[from[i], rel[i]] = 1
+	}
+	return i
+}
+
+function page_of(n,    i, page) {
+	page = ""
+	for (i = 1; i <= n; i++) page = page edge(i) "\n"
+	return page
+}
+
+function shuffle_exercise(most,    n, i, j, t, order, list) {
+	n = draw_edges(most)
+	for (i = 1; i <= n; i++) order[i] = i
+	list = ""
+	for (i = 1; i <= n; i++) {
+		j = i + below(n - i + 1)
+		t = order[i]; order[i] = order[j]; order[j] = t
+		list = list (i > 1 ? "," : "") edge(order[i])
+	}
+	emit(page_of(n) "shuffle", "[" list "]", chance(0.1) ? 2 : 0)
+}
+
+# Each way of looking one edge up.
+function edge_exercise(most,    n, i, page, u) {
+	n = draw_edges(most)
+	if (!n) return
+	page = page_of(n)
+	i = 1 + below(n)
+	u = uniform()
+	if (u < 0.40) emit(page "edge from " from[i] " by " rel[i] "?", edge(i), chance(0.2) ? 2 : 0)
+	else if (u < 0.50) emit(page "relation from " from[i] " to " to[i] "?", "{\"key\":" quote(rel[i]) "}", 0)
+	else if (u < 0.70) emit(page "edges from " from[i] "?", edges_of("from", from[i], n), chance(0.2) ? 2 : 0)
+	else if (u < 0.85) emit(page "edges to " to[i] "?", edges_of("to", to[i], n), 0)
+	else emit(page "edges from the end of " edge(i) "?", edges_of("from", to[i], n), chance(0.2) ? 2 : 0)
+}
+
+# Several edges looked up, forwards.
+function edges_exercise(most,    n, i, k, page, asked, list, u) {
+	n = draw_edges(most)
+	if (!n) return
+	page = page_of(n)
+	i = 1 + below(n)
+	u = uniform()
+	if (u < 0.65) {
+		asked = list = ""
+		for (k = 1 + below(4); k; k--) {
+			i = 1 + below(n)
+			asked = asked (asked == "" ? "" : ", ") from[i] " by " rel[i]
+			list = list (list == "" ? "" : ",") edge(i)
+		}
+		emit(page "edges from " asked "?", "[" list "]", chance(0.2) ? 2 : 0)
+	} else if (u < 0.80) emit(page "edges from " from[i] "?", edges_of("from", from[i], n), chance(0.2) ? 2 : 0)
+	else emit(page "edges from the end of " edge(i) "?", edges_of("from", to[i], n), chance(0.2) ? 2 : 0)
+}
+
 BEGIN {
 	state = (seed * 48271 + 11) % 2147483647
 	if (state < 1) state = 1
@@ -139,14 +226,33 @@ BEGIN {
 	n_beams = split("7TeV 8TeV 13TeV 14TeV", beams, " ")
 	split("easy medium hard", levels, " ")
 	n_actions = split("configure_beam allocate_luminosity scan_bump calibrate_detector fit_resonance estimate_significance request_systematics submit_discovery_claim", actions, " ")
-	system_text = ENVIRON["SYSTEM"] != "" ? ENVIRON["SYSTEM"] : "Read the page and answer."
-	gsub(/"/, "\\\"", system_text)
-	gsub(/\n/, "\\n", system_text)
+	n_kinds = split("user alias org loc post thr event", kinds, " ")
+	n_shapes = split("user works_at org,user located_in loc,alias alias_of user,user connected_to user,org operates_in loc," \
+		"user authored_post post,alias authored_post post,user authored_thread thr,post references user,post references org," \
+		"post references event,thr discusses user,thr discusses event,user investigates event,user monitors org," \
+		"event located_in loc,user connected_to user", shapes, ",")
+	n_relations = split("works_at located_in alias_of connected_to operates_in authored_post authored_thread references " \
+		"discusses investigates monitors", relations, " ")
+	system_text[1] = ENVIRON["SYSTEM"]
+	system_text[2] = ENVIRON["EDGE_SYSTEM"]
+	for (i = 1; i <= 2; i++) {
+		if (system_text[i] == "") system_text[i] = "Read the page and answer."
+		gsub(/"/, "\\\"", system_text[i])
+		gsub(/\n/, "\\n", system_text[i])
+	}
 	for (made = 0; made < n; made++) {
-		short = short_first + (short_last - short_first) * made / n
+		way = pass == 1 ? made / n : 0.6 + 0.4 * made / n
+		copies = way < 0.10 ? 1 : way < 0.30 ? 0.3 : 0.1
+		most = 3 + int(14 * way)
+		if (chance(copies)) {
+			copy_exercise()
+			continue
+		}
 		u = uniform()
-		if (u < short) copy_exercise()
-		else if (u < short + (1 - short) * 0.25) write_exercise()
+		if (u < (pass == 1 ? 0.25 : 0.10)) shuffle_exercise(most)
+		else if (pass == 1 && u < 0.60) edge_exercise(most)
+		else if (pass == 2 && u < 0.75) edges_exercise(most)
+		else if (u < (pass == 1 ? 0.70 : 0.80)) write_exercise()
 		else read_exercise()
 	}
 }

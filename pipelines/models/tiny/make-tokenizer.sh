@@ -2,11 +2,12 @@
 # Make the embedded model's tokenizer.json from vocabulary.txt: byte-level BPE, trained until every word of that text is one
 # token, which makes it so in any text. What a word is, the pre-tokenizer says: a small model learns by copying, so a name
 # has one id wherever it stands: blanks join punctuation before them ("," and " " as one), never a name, and each digit
-# stands alone. The few joints of the environment's page (" z ", " GeV") swallow their blanks.
+# stands alone; but a name with a number of two digits (user_27) is a word, and "NN" in the text stands for all of them.
+# The few joints of the environment's page (" z ", " GeV") swallow their blanks.
 #	./make-tokenizer.sh <vocabulary.txt >tokenizer.json		(awk and jq; the same bytes every time)
 set -eu
 export LC_ALL=C
-split=' (?:z|global|\+-) | (?:GeV|fb)(?![A-Za-z0-9_])|[A-Za-z_]+|[0-9]|[^\sA-Za-z0-9_]+ ?|\n+| +|[^\S\n ]+'
+split=' (?:z|global|\+-) | (?:GeV|fb)(?![A-Za-z0-9_])|[a-z]+_[0-9]{2}(?![A-Za-z0-9_])|[A-Za-z_]+|[0-9]|[^\sA-Za-z0-9_]+ ?|\n+| +|[^\S\n ]+'
 
 # One merge a line, "left<TAB>right". The patterns are those of `split`, as far as ASCII text needs them.
 merges() {
@@ -14,7 +15,7 @@ merges() {
 	function cut(line,    word) {
 		while (line != "") {
 			if (!match(line, /^ (z|global|\+-) /) && !(match(line, /^ (GeV|fb)/) && line !~ /^ (GeV|fb)[A-Za-z0-9_]/) &&
-			    !match(line, /^[A-Za-z_]+/) && !match(line, /^[0-9]/) && !match(line, /^[^ A-Za-z0-9_]+ ?/))
+			    !(match(line, /^[a-z]+_[0-9][0-9]/) && line !~ /^[a-z]+_[0-9][0-9][A-Za-z0-9_]/) && !match(line, /^[A-Za-z_]+/) && !match(line, /^[0-9]/) && !match(line, /^[^ A-Za-z0-9_]+ ?/))
 				match(line, /^ +/)
 			word = substr(line, 1, RLENGTH)
 			line = substr(line, RLENGTH + 1)
@@ -36,6 +37,8 @@ merges() {
 			size[w] = k
 		}
 	}
+	# NN: every number of two digits.
+	/_NN/ { line = $0; for (i = 10; i < 100; i++) { $0 = line; gsub(/_NN/, "_" i); cut($0) }; next }
 	{ cut($0) }
 	END {
 		for (;;) {
