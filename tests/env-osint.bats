@@ -121,10 +121,12 @@ ideal() { reply "$1" '{"op":"oracle","session":"s"}' | jq -r .text; }
 	[ "$(climb '.supporting_edges[0][1] = "alias_off"')" = '["schema",0.25,false,"unseen_nodes_or_edges"]' ]
 	[ "$(climb '.supporting_edges |= reverse')" = '["known",0.375,false,"not_contiguous"]' ]
 	[ "$(climb '.question = "Where?"')" = '["known",0.375,false,"question_mismatch"]' ]
+	[ "$(climb '.question |= sub("from "; "from is by then ")')" = '["known",0.375,false,"question_mismatch"]' ]
 	[ "$(climb '.answer = .supporting_edges[0][0]')" = '["contiguous",0.5,false,"answer_not_path_end"]' ]
 	[ "$(climb '.question += " Is it " + .answer + "?"')" = '["known",0.375,false,"question_mismatch"]' ]
-	# a wording of its own that asks the same is as good
-	[ "$(climb '.question |= sub("Which node is reached from (?<a>\\S+) by (?<b>.*)\\?"; "Start at \(.a), go along \(.b)")')" = '["valid",1,true,null]' ]
+	# Blanks do not matter; other words do, though they name the same path.
+	[ "$(climb '.question |= gsub(" "; "  ")')" = '["valid",1,true,null]' ]
+	[ "$(climb '.question |= sub("Which node is reached from (?<a>\\S+) by (?<b>.*)\\?"; "Start at \(.a), go along \(.b)")')" = '["known",0.375,false,"question_mismatch"]' ]
 	# prose is a step, and may be followed by a task
 	run -0 reply "$GENERATE" "$(step 'I think that')" "$(step "$good")"
 	jq -e '.info.success and .reward == 1 and .info.return == 0.95' <<<"$output"

@@ -191,12 +191,6 @@ static bool says(const struct spar_str *text, const struct spar_str *word)
 	return false;
 }
 
-static bool same_signature(const struct spar_osint_signature *a, const struct spar_osint_signature *b)
-{
-	return a->hops == b->hops && a->start == b->start && a->inverse == b->inverse &&
-	       !memcmp(a->relations, b->relations, (size_t)a->hops * sizeof *a->relations);
-}
-
 static unsigned check_edges(const struct spar_osint_graph *g, const struct spar_osint_limits *limits,
 			    const struct spar_osint_claim *c, struct spar_osint_verdict *v)
 {
@@ -219,14 +213,29 @@ static unsigned check_edges(const struct spar_osint_graph *g, const struct spar_
 	return reasons;
 }
 
+/* Whether the question is, but for blanks, what this library would ask for the path: word for word. If the names
+ * in it were enough, a generator would sooner or later put them into any sentence. */
+static bool asks_for(const struct spar_osint_graph *g, const struct spar_osint_claim *c,
+		     const struct spar_osint_signature *path)
+{
+	struct spar_str text = SPAR_STR_INIT;
+	bool known = path->hops && path->start >= 0;
+	for (int i = 0; i < path->hops; i++)
+		known &= path->relations[i] >= 0;
+	if (known)
+		spar_osint_question(g, path, &text);
+	spar_osint_normalize(&text);
+	bool same = text.len && text.len == c->question.len && !memcmp(text.data, c->question.data, text.len);
+	spar_str_release(&text);
+	return same;
+}
+
 static unsigned check_question(const struct spar_osint_graph *g, const struct spar_osint_claim *c,
 			       const struct spar_osint_verdict *v)
 {
 	unsigned reasons = 0;
-	struct spar_osint_signature asked;
 	struct spar_osint_ends ends;
-	spar_osint_question_read(g, c->question.data, c->question.len, &asked);
-	if (!asked.hops || !same_signature(&asked, &v->signature))
+	if (!asks_for(g, c, &v->signature))
 		reasons |= SPAR_OSINT_R_OTHER_QUESTION;
 	if (!c->n_edges || !spar_osint_answered(g, c, c->edges[c->n_edges - 1].dst))
 		reasons |= SPAR_OSINT_R_WRONG_END;
