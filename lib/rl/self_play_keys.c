@@ -117,6 +117,8 @@ const struct spar_play_key spar_play_keys[] = {
 	{"warm_start.epochs", NUM, 0, 1e6, "1", NULL, NULL},
 	{"warm_start.learning_rate", NUM, 0, 1, "1e-5", NULL, NULL},
 	{"warm_start.batch_size", INT, 1, COUNT, "8", NULL, NULL},
+	{"warm_start.n_users", INT, 0, 512, "0", NULL, NULL},
+	{"warm_start.max_graph_context_edges", INT, 0, 64, "0", NULL, NULL},
 	{"post_training_eval_heldout_questions", INT, 1, COUNT, "200", NULL, NULL},
 	{"post_training_eval_samples", INT, 1, 4096, "1", NULL, NULL},
 };

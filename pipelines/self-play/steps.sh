@@ -137,9 +137,12 @@ learn() { # OUT ROLE START DEMONSTRATIONS...
 	rm -rf "$1.checkpoint"
 }
 
+# Demonstrations may be of smaller graphs than the rounds'.
 demonstrate() { # ROLE
 	local options
 	mapfile -t options < <(graphs)
+	[ "$WARM_START_N_USERS" = 0 ] || options+=(--n-users="$WARM_START_N_USERS")
+	[ "$WARM_START_MAX_GRAPH_CONTEXT_EDGES" = 0 ] || options+=(--max-edges="$WARM_START_MAX_GRAPH_CONTEXT_EDGES")
 	[ -e "$run/warm_start/$1.jsonl.zst" ] || "$SPAR" sft-collect --env="$SPAR env-osint --oracle --role=$1 ${options[*]}" \
 		--policy=oracle --episodes="$WARM_START_EPISODES" --seed="$(seed_of "demonstrate-$1" 0)" --quiet \
 		--save="$run/warm_start/$1.jsonl.zst" >/dev/null
