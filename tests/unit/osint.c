@@ -434,30 +434,33 @@ static void test_ladder(void)
 	toy(&g);
 	edge(&g, "loc_x", "near", "user_1");
 	spar_osint_graph_index(&g);
-	v = check(&g, 4, "user_1 connected_to works_at",
+	v = check(&g, 4, "Which node is reached from user_1 by connected_to then works_at?",
 		  "[[\"user_1\",\"connected_to\",\"user_2\"],[\"user_2\",\"works_at\",\"org_a\"]]", "org_a");
 	CHECK(v.rung == SPAR_OSINT_VALID && v.n_true_on_path == 2 && v.signature.hops == 2);
-	v = check(&g, 1, "user_1 connected_to works_at",
+	v = check(&g, 1, "Which node is reached from user_1 by connected_to then works_at?",
 		  "[[\"user_1\",\"connected_to\",\"user_2\"],[\"user_2\",\"works_at\",\"org_a\"]]", "org_a");
 	CHECK(v.rung == SPAR_OSINT_UNLEAKED && v.reasons == SPAR_OSINT_R_OVERFLOW);
 	/* the walk can end elsewhere */
-	v = check(&g, 4, "alias_8 alias_of", "[[\"alias_8\",\"alias_of\",\"user_2\"]]", "user_2");
+	v = check(&g, 4, "Which node is reached from alias_8 by alias_of?", "[[\"alias_8\",\"alias_of\",\"user_2\"]]",
+		  "user_2");
 	CHECK(v.rung == SPAR_OSINT_ENDS && v.reasons == SPAR_OSINT_R_AMBIGUOUS);
 	/* two ways to one end are one answer */
-	v = check(&g, 4, "alias_8 alias_of works_at",
+	v = check(&g, 4, "Which node is reached from alias_8 by alias_of then works_at?",
 		  "[[\"alias_8\",\"alias_of\",\"user_2\"],[\"user_2\",\"works_at\",\"org_a\"]]", "org_a");
 	CHECK(v.rung == SPAR_OSINT_VALID);
 	/* a walk that ends where it began has its answer in the question */
-	v = check(&g, 4, "user_1 connected_to located_in near",
+	v = check(&g, 4, "Which node is reached from user_1 by connected_to then located_in then near?",
 		  "[[\"user_1\",\"connected_to\",\"user_2\"],[\"user_2\",\"located_in\",\"loc_x\"],[\"loc_x\",\"near\","
 		  "\"user_1\"]]",
 		  "user_1");
 	CHECK(v.rung == SPAR_OSINT_UNIQUE && v.reasons == SPAR_OSINT_R_LEAKED);
 	/* a wrong answer, though it is a node */
-	v = check(&g, 4, "user_1 works_at", "[[\"user_1\",\"works_at\",\"org_b\"]]", "org_a");
+	v = check(&g, 4, "Which node is reached from user_1 by works_at?", "[[\"user_1\",\"works_at\",\"org_b\"]]",
+		  "org_a");
 	CHECK(v.rung == SPAR_OSINT_CONTIGUOUS && v.reasons == SPAR_OSINT_R_WRONG_END);
 	/* user_1 is no part of user_12 */
-	v = check(&g, 4, "user_12 works_at", "[[\"user_1\",\"works_at\",\"org_b\"]]", "org_b");
+	v = check(&g, 4, "Which node is reached from user_12 by works_at?", "[[\"user_1\",\"works_at\",\"org_b\"]]",
+		  "org_b");
 	CHECK(v.rung == SPAR_OSINT_KNOWN && v.reasons == SPAR_OSINT_R_OTHER_QUESTION);
 	v = check(&g, 4, "", "[]", "");
 	CHECK(v.rung == SPAR_OSINT_JSON && (v.reasons & SPAR_OSINT_R_MISSING) && (v.reasons & SPAR_OSINT_R_MALFORMED));
