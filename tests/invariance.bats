@@ -54,13 +54,14 @@ load training
 		# No batch records: steps of six rollouts.
 		jq -c 'select(.type == "rollout")' "$SCRATCH/in" | spar update "${common[@]}" --per-device-train-batch-size=2 \
 			--gradient-accumulation-steps=3 --out="$SCRATCH/b" >"$SCRATCH/mb"
-		near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy "select(.step == 1).grad_norm"
+		# (In another order of sums the weights differ by a rounding after a step, and more after each.)
+		NEAR=5e-6 near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy "select(.step == 1).grad_norm"
 		# With them, their size said again takes no further step.
 		spar update "${common[@]}" --per-device-train-batch-size=6 --out="$SCRATCH/b" <"$SCRATCH/in" >"$SCRATCH/mb"
 		cmp "$SCRATCH/a/model.safetensors" "$SCRATCH/b/model.safetensors"
 		diff <(timeless "$SCRATCH/ma") <(timeless "$SCRATCH/mb")
 		spar update "${common[@]}" --threads=2 --out="$SCRATCH/b" <"$SCRATCH/in" >"$SCRATCH/mb"
-		near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy "select(.step == 1).grad_norm"
+		NEAR=5e-6 near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy "select(.step == 1).grad_norm"
 	done <<-END
 		loss-type=dapo beta=0.05 entropy-coef=0.1
 		loss-type=vespo num-iterations=2
