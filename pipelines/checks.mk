@@ -27,9 +27,9 @@ parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## c
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000
 	$(VENV)/bin/python tests/parity/templates.py $(B) $(PARITY_CACHE)
 	$(VENV)/bin/python tests/parity/curves.py $(B)
-	@echo 'parity: all comparisons hold'
 	$(VENV)/bin/python tests/parity/tensorboard_read.py $(B)
 	rm -rf $(B)/mirror; PATH=$(CURDIR)/$(VENV)/bin:$$PATH tests/hub/mirror.sh $(B) $(B)/mirror
+	@echo 'parity: all comparisons hold'
 
 # ---- speed beside others: builds llama.cpp first; then half an hour on two quiet cores ----
 COMPARE_MODEL ?=
