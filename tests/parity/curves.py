@@ -178,7 +178,7 @@ def store(model, folder):
 
 def random_model():
     torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_config(Qwen2Config(vocab_size=1024, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+    model = AutoModelForCausalLM.from_config(Qwen2Config(vocab_size=1920, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                                                          initializer_range=0.15, max_position_embeddings=512, bos_token_id=1, eos_token_id=2)).float()
     with torch.no_grad():
         for p in model.parameters():

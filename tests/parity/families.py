@@ -25,7 +25,7 @@ warnings.simplefilter("ignore")
 failed = 0
 
 TINY = "pipelines/models/tiny"  # its tokenizer goes with every model
-SIZES = dict(vocab_size=1024, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+SIZES = dict(vocab_size=1920, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
@@ -46,7 +46,7 @@ FAMILIES = {
     "gemma2": Gemma2Config(**SIZES, head_dim=32, sliding_window=5, query_pre_attn_scalar=24, attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
     "gemma3": Gemma3TextConfig(**dict(SIZES, num_hidden_layers=7), head_dim=32, sliding_window=9, query_pre_attn_scalar=24, _sliding_window_pattern=6,
                                layer_types=["sliding_attention"] * 5 + ["full_attention", "sliding_attention"]),
-    "gpt2": GPT2Config(vocab_size=1024, n_positions=256, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2),
+    "gpt2": GPT2Config(vocab_size=1920, n_positions=256, n_embd=64, n_layer=3, n_head=4, bos_token_id=1, eos_token_id=2),
 }
 
 
@@ -82,8 +82,8 @@ def load(folder):
 def sequences():
     """Two that share a beginning, a long one and a short one."""
     r = np.random.default_rng(7)
-    a = r.integers(3, 1024, 40).tolist()
-    return [a, a[:25] + r.integers(3, 1024, 30).tolist(), r.integers(3, 1024, 150).tolist(), [5, 6]]
+    a = r.integers(3, 1920, 40).tolist()
+    return [a, a[:25] + r.integers(3, 1920, 30).tolist(), r.integers(3, 1920, 150).tolist(), [5, 6]]
 
 
 def lines(seqs):
