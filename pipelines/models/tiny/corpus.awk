@@ -2,8 +2,8 @@
 # The pretraining exercises of the embedded model: sft records, synthetic, a function of the seed alone.
 #	SYSTEM=text EDGE_SYSTEM=text awk -v seed=1 -v n=1000 -v pass=1 -f corpus.awk
 # The order matters. In the first pass copying comes alone, then edges are looked up one by one on pages that grow; in the
-# second, several are looked up on long pages: begun with those, a model of this size does not find out how. SYSTEM and EDGE_SYSTEM are the
-# environments' system texts, given to some of the exercises.
+# second, several are looked up on long pages: begun with those, a model of this size does not find out how. SYSTEM and
+# EDGE_SYSTEM are the environments' system texts, given to some of the exercises.
 # Four kinds, all about copying (names and numbers) and about JSON, none about what to do:
 #   copy   a few words and numbers to be repeated, whole or in part
 #   write  "write ACTION key value ..." to be written as one JSON object, whatever it means
@@ -22,13 +22,18 @@ function fb() { return 1 + below(300) }
 function quote(s) { return "\"" s "\"" }
 function number_or_name(s) { return s ~ /^[0-9.]+$/ ? s : quote(s) }
 
-# Draw k different channels into drawn[1..k].
-function draw_channels(k,    i, j, t) {
-	for (i = 1; i <= n_channels; i++) drawn[i] = channels[i]
+# Put k of the n members of a list, drawn without replacement, before the others.
+function shuffle(list, n, k,    i, j, t) {
 	for (i = 1; i <= k; i++) {
-		j = i + below(n_channels - i + 1)
-		t = drawn[i]; drawn[i] = drawn[j]; drawn[j] = t
+		j = i + below(n - i + 1)
+		t = list[i]; list[i] = list[j]; list[j] = t
 	}
+}
+
+# Draw k different channels into drawn[1..k].
+function draw_channels(k,    i) {
+	for (i = 1; i <= n_channels; i++) drawn[i] = channels[i]
+	shuffle(drawn, n_channels, k)
 }
 
 function node(kind) { return kind "_" 10 + below(90) }
@@ -172,40 +177,26 @@ function page_of(n,    i, page) {
 	return page
 }
 
-function shuffle_exercise(most,    n, i, j, t, order, list) {
+function shuffle_exercise(most,    n, i, order, list) {
 	n = draw_edges(most)
 	for (i = 1; i <= n; i++) order[i] = i
+	shuffle(order, n, n)
 	list = ""
-	for (i = 1; i <= n; i++) {
-		j = i + below(n - i + 1)
-		t = order[i]; order[i] = order[j]; order[j] = t
-		list = list (i > 1 ? "," : "") edge(order[i])
-	}
+	for (i = 1; i <= n; i++) list = list (i > 1 ? "," : "") edge(order[i])
 	emit(page_of(n) "shuffle", "[" list "]", chance(0.1) ? 2 : 0)
 }
 
-# Each way of looking one edge up.
-function edge_exercise(most,    n, i, page, u) {
+# Edges looked up: in the first pass one, in every way; in the second several, forwards.
+function edge_exercise(most,    n, i, k, page, asked, list, u) {
 	n = draw_edges(most)
 	if (!n) return
 	page = page_of(n)
 	i = 1 + below(n)
 	u = uniform()
-	if (u < 0.40) emit(page "edge from " from[i] " by " rel[i] "?", edge(i), chance(0.2) ? 2 : 0)
-	else if (u < 0.50) emit(page "relation from " from[i] " to " to[i] "?", "{\"key\":" quote(rel[i]) "}", 0)
-	else if (u < 0.70) emit(page "edges from " from[i] "?", edges_of("from", from[i], n), chance(0.2) ? 2 : 0)
-	else if (u < 0.85) emit(page "edges to " to[i] "?", edges_of("to", to[i], n), 0)
-	else emit(page "edges from the end of " edge(i) "?", edges_of("from", to[i], n), chance(0.2) ? 2 : 0)
-}
-
-# Several edges looked up, forwards.
-function edges_exercise(most,    n, i, k, page, asked, list, u) {
-	n = draw_edges(most)
-	if (!n) return
-	page = page_of(n)
-	i = 1 + below(n)
-	u = uniform()
-	if (u < 0.65) {
+	if (pass == 1 && u < 0.40) emit(page "edge from " from[i] " by " rel[i] "?", edge(i), chance(0.2) ? 2 : 0)
+	else if (pass == 1 && u < 0.50) emit(page "relation from " from[i] " to " to[i] "?", "{\"key\":" quote(rel[i]) "}", 0)
+	else if (pass == 1 && u >= 0.70 && u < 0.85) emit(page "edges to " to[i] "?", edges_of("to", to[i], n), 0)
+	else if (pass == 2 && u < 0.65) {
 		asked = list = ""
 		for (k = 1 + below(4); k; k--) {
 			i = 1 + below(n)
@@ -213,7 +204,7 @@ function edges_exercise(most,    n, i, k, page, asked, list, u) {
 			list = list (list == "" ? "" : ",") edge(i)
 		}
 		emit(page "edges from " asked "?", "[" list "]", chance(0.2) ? 2 : 0)
-	} else if (u < 0.80) emit(page "edges from " from[i] "?", edges_of("from", from[i], n), chance(0.2) ? 2 : 0)
+	} else if (u < (pass == 1 ? 0.70 : 0.80)) emit(page "edges from " from[i] "?", edges_of("from", from[i], n), chance(0.2) ? 2 : 0)
 	else emit(page "edges from the end of " edge(i) "?", edges_of("from", to[i], n), chance(0.2) ? 2 : 0)
 }
 
@@ -250,8 +241,7 @@ BEGIN {
 		}
 		u = uniform()
 		if (u < (pass == 1 ? 0.25 : 0.10)) shuffle_exercise(most)
-		else if (pass == 1 && u < 0.60) edge_exercise(most)
-		else if (pass == 2 && u < 0.75) edges_exercise(most)
+		else if (u < (pass == 1 ? 0.60 : 0.75)) edge_exercise(most)
 		else if (u < (pass == 1 ? 0.70 : 0.80)) write_exercise()
 		else read_exercise()
 	}
