@@ -111,7 +111,7 @@ static void make_doings(struct maker *m)
 		     any(m, i % 2 ? SPAR_OSINT_ORG : SPAR_OSINT_EVENT, SLEUTH, 2 * i + 1), 1);
 }
 
-void spar_osint_generate(struct spar_osint_graph *g, const struct spar_osint_source *s)
+static int make_graph(struct spar_osint_graph *g, const struct spar_osint_source *s, struct spar_err *err)
 {
 	static const char *const streams[] = {"graph/train", "graph/validation", "graph/test"};
 	struct maker m = {.g = g, .rng = spar_osint_stream(s->seed, streams[s->split])};
@@ -124,9 +124,16 @@ void spar_osint_generate(struct spar_osint_graph *g, const struct spar_osint_sou
 	make_nodes(&m, SPAR_OSINT_EVENT, n / 4 < 2 ? 2 : n / 4);
 	make_people(&m, s->alias_density);
 	make_doings(&m);
-	if (jv_is_valid(s->seeded_edges)) /* edges, all of them: they were read before */
-		spar_osint_graph_read_edges(g, s->seeded_edges, "seeded_edges", NULL);
+	int rc = 0;
+	if (jv_is_valid(s->seeded_edges))
+		rc = spar_osint_graph_read_edges(g, s->seeded_edges, "seeded_edges", err);
 	spar_osint_graph_index(g);
+	return rc;
+}
+
+void spar_osint_generate(struct spar_osint_graph *g, const struct spar_osint_source *s)
+{
+	make_graph(g, s, NULL); /* seeded edges are edges, all of them: they were read before */
 }
 
 /* ---- sources in records ---- */
@@ -193,14 +200,10 @@ int spar_osint_graph_from(struct spar_osint_graph *g, jv object, struct spar_err
 	int rc = spar_osint_source_read(&s, object, err);
 	if (rc < 0)
 		return rc;
-	spar_osint_generate(g, &s);
-	if (!spar_has(object, "seeded_edges"))
-		return 0;
-	jv edges;
-	if ((rc = spar_get_kind(object, "", "seeded_edges", JV_KIND_ARRAY, &edges, err)) < 0)
+	if (spar_has(object, "seeded_edges") &&
+	    (rc = spar_get_kind(object, "", "seeded_edges", JV_KIND_ARRAY, &s.seeded_edges, err)) < 0)
 		return rc;
-	rc = spar_osint_graph_read_edges(g, edges, "seeded_edges", err);
-	jv_free(edges);
-	spar_osint_graph_index(g);
+	rc = make_graph(g, &s, err);
+	jv_free(s.seeded_edges);
 	return rc;
 }
