@@ -7,7 +7,7 @@
 
 static void *take(struct spar_weights *w, size_t size, struct spar_err *err)
 {
-	void *p = aligned_alloc(64, spar_round_up(size ? size : 1, 64));
+	void *p = spar_pages_alloc(size);
 	if (!p) {
 		spar_fail(err, SPAR_FAIL, "no memory for %zu bytes of weights", size);
 		return NULL;
@@ -59,10 +59,8 @@ static int take_all(struct spar_weights *w, const struct spar_config *c, struct 
 	w->n_layers = c->n_layers;
 	w->layers = spar_calloc(c->n_layers, sizeof *w->layers);
 	take_matrices(w, c);
-	if (!(w->matrices = spar_pages_alloc(w->matrices_size)))
-		return spar_fail(err, SPAR_FAIL, "no memory for %zu bytes of weights", w->matrices_size);
-	memset(w->matrices, 0, w->matrices_size);
-	w->size_bytes += w->matrices_size;
+	if (!(w->matrices = take(w, w->matrices_size, err)))
+		return -SPAR_FAIL;
 	take_matrices(w, c);
 	return 0;
 }
