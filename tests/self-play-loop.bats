@@ -4,8 +4,8 @@ load common
 ROOT=$BATS_TEST_DIRNAME/..
 CONFIG=$DATA/self-play.json
 
-# A run of one round on the embedded model, warm-started far enough that its rewards differ. (Not with the reference's rewards: those
-# remember the questions of the run, and what was remembered is gone after a kill.)
+# A run of one round on the embedded model, warm-started far enough that its rewards differ. (Not with the reference's
+# rewards: those remember the questions of the run, and what was remembered is gone after a kill.)
 play() { # DIR [OPTION...]
 	SPAR=$SPAR_BUILD/bin/spar "$ROOT/pipelines/self-play/run.sh" "$CONFIG" --run="$1" --quiet "${@:2}"
 }

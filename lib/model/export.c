@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct export
-{
+struct gguf_export {
 	const struct spar_model *m;
 	const struct spar_gguf_architecture *a;
 	struct spar_gguf_head head;
@@ -17,7 +16,7 @@ struct export
 	char key[128];
 };
 
-	/* ---- shape ---- */
+/* ---- shape ---- */
 
 #define UNTURNED_EVERY 4 /* llama.cpp's SmolLM3 turns nothing in every fourth layer */
 
@@ -31,13 +30,13 @@ static const struct spar_gguf_architecture *find_architecture(const char *model_
 	return a->name ? a : NULL;
 }
 
-static bool is_gpt2(const struct export *x)
+static bool is_gpt2(const struct gguf_export *x)
 {
 	return x->m->config.naming == SPAR_NAMING_GPT2;
 }
 
 /* What is peculiar to layers and no key would say; NULL: nothing. */
-static const char *unsaid_of_layers(const struct export *x)
+static const char *unsaid_of_layers(const struct gguf_export *x)
 {
 	const struct spar_config *c = &x->m->config;
 	bool unturned = !strcmp(x->a->name, "smollm3");
@@ -50,7 +49,7 @@ static const char *unsaid_of_layers(const struct export *x)
 	return NULL;
 }
 
-static int check_shape(const struct export *x, struct spar_err *err)
+static int check_shape(const struct gguf_export *x, struct spar_err *err)
 {
 	const struct spar_config *c = &x->m->config;
 	bool scaled = c->ropes[0].type != SPAR_ROPE_DEFAULT;
@@ -65,13 +64,13 @@ static int check_shape(const struct export *x, struct spar_err *err)
 }
 
 /* "llama.block_count": valid until the next call. */
-static const char *key(struct export *x, const char *rest)
+static const char *key(struct gguf_export *x, const char *rest)
 {
 	snprintf(x->key, sizeof x->key, "%s.%s", x->a->name, rest);
 	return x->key;
 }
 
-static void add_shape(struct export *x)
+static void add_shape(struct gguf_export *x)
 {
 	const struct spar_config *c = &x->m->config;
 	struct spar_gguf_head *h = &x->head;
@@ -100,12 +99,12 @@ static void add_shape(struct export *x)
 
 #define FREQUENCIES "rope_freqs.weight"
 
-static bool has_frequencies(const struct export *x)
+static bool has_frequencies(const struct gguf_export *x)
 {
 	return x->m->config.ropes[0].type == SPAR_ROPE_LLAMA3;
 }
 
-static void write_frequencies(const struct export *x, FILE *f)
+static void write_frequencies(const struct gguf_export *x, FILE *f)
 {
 	const struct spar_config *c = &x->m->config;
 	struct spar_rope plain = {.theta = c->ropes[0].theta};
@@ -126,7 +125,7 @@ static enum spar_dtype stored_as(const struct spar_param *p, enum spar_dtype dty
 	return p->cols ? dtype : SPAR_F32;
 }
 
-static int write_param(FILE *f, const struct export *x, const struct spar_param *p, struct spar_err *err)
+static int write_param(FILE *f, const struct gguf_export *x, const struct spar_param *p, struct spar_err *err)
 {
 	const struct spar_config *c = &x->m->config;
 	size_t n = spar_param_elements(p);
@@ -143,7 +142,7 @@ static int write_param(FILE *f, const struct export *x, const struct spar_param 
 	return rc;
 }
 
-static void add_tensors(struct export *x, const struct spar_param *params, size_t n)
+static void add_tensors(struct gguf_export *x, const struct spar_param *params, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		char name[96];
@@ -154,7 +153,7 @@ static void add_tensors(struct export *x, const struct spar_param *params, size_
 		spar_gguf_add_tensor(&x->head, FREQUENCIES, x->m->config.head_dim / 2, 0, SPAR_F32);
 }
 
-static int write_file(const struct export *x, const struct spar_param *params, size_t n, const char *path,
+static int write_file(const struct gguf_export *x, const struct spar_param *params, size_t n, const char *path,
 		      struct spar_err *err)
 {
 	int rc = 0;
@@ -172,7 +171,7 @@ static int write_file(const struct export *x, const struct spar_param *params, s
 
 int spar_export_gguf(const struct spar_model *m, const char *path, enum spar_dtype dtype, struct spar_err *err)
 {
-	struct export x = {.m = m, .a = find_architecture(m->config.model_type), .dtype = dtype};
+	struct gguf_export x = {.m = m, .a = find_architecture(m->config.model_type), .dtype = dtype};
 	size_t n;
 	int rc = check_shape(&x, err);
 	if (rc < 0)
