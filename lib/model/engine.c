@@ -69,7 +69,7 @@ static int start(struct spar_engine *e, const struct spar_model *m, const struct
 		return -(int)err->code;
 	size_t block_size = spar_attention_block_size(&e->forward.attention);
 	spar_tree_init(&e->tree, block_size,
-		       (opt->kv_cache_size ? opt->kv_cache_size : default_cache_size()) / block_size);
+		       (opt->kv_cache_size ? opt->kv_cache_size : default_cache_size()) / block_size, e->threads);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ int spar_engine_new(struct spar_engine **out, const struct spar_model *m, const 
 {
 	struct spar_err local = {0};
 	struct spar_engine *e = *out = spar_calloc(1, sizeof *e);
-	spar_tree_init(&e->tree, 0, 0);
+	spar_tree_init(&e->tree, 0, 0, 1);
 	int rc = start(e, m, opt, err ? err : &local);
 	if (rc < 0) {
 		spar_engine_free(e);
@@ -91,7 +91,7 @@ void spar_engine_free(struct spar_engine *e)
 {
 	if (!e)
 		return;
-	spar_tree_clear(&e->tree);
+	spar_tree_release(&e->tree);
 	spar_forward_release(&e->forward);
 	spar_weights_release(&e->weights);
 	free(e->plans);

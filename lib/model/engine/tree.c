@@ -3,7 +3,8 @@
 #include "base/pages.h"
 #include <stdlib.h>
 
-#define SLAB_SIZE ((size_t)8 << 20) /* bytes of cache that are allocated at once */
+#define SLAB_SIZE ((size_t)8 << 20)  /* bytes of cache that are allocated at once */
+#define PIECE_SIZE ((size_t)2 << 20) /* of a slab: what a thread zeroes at once */
 
 /* ---- which nodes may go ---- */
 
@@ -59,7 +60,15 @@ struct spar_slab {
 	char *blocks;
 };
 
-/* A block that never was in use, or NULL. */
+/* The system finds and clears memory when it is first touched, which takes longer than all else here: threads share it. */
+static void zero(char *slab, size_t size, int threads)
+{
+#pragma omp parallel for num_threads(threads)
+	for (size_t at = 0; at < size; at += PIECE_SIZE)
+		memset(slab + at, 0, size - at < PIECE_SIZE ? size - at : PIECE_SIZE);
+}
+
+/* A block of zeros that never was in use, or NULL. */
 static void *take_fresh(struct spar_tree *t)
 {
 	if (t->n_blocks == t->max_blocks)
@@ -70,6 +79,7 @@ static void *take_fresh(struct spar_tree *t)
 		char *blocks = spar_pages_alloc(n * t->block_size);
 		if (!blocks)
 			return NULL;
+		zero(blocks, n * t->block_size, t->threads);
 		struct spar_slab *slab = spar_malloc(sizeof *slab);
 		*slab = (struct spar_slab){t->slabs, blocks};
 		t->slabs = slab;
@@ -83,20 +93,21 @@ static void *take_fresh(struct spar_tree *t)
 static void *take_block(struct spar_tree *t)
 {
 	void *block = t->free_blocks ? NULL : take_fresh(t);
-	while (!block && !t->free_blocks && t->evictable.newer != &t->evictable)
-		evict(t, t->evictable.newer);
-	if (!block && (block = t->free_blocks))
-		t->free_blocks = *(void **)block;
 	if (block)
-		memset(block, 0, t->block_size);
-	return block;
+		return block;
+	while (!t->free_blocks && t->evictable.newer != &t->evictable)
+		evict(t, t->evictable.newer);
+	if (!(block = t->free_blocks))
+		return NULL;
+	t->free_blocks = *(void **)block;
+	return memset(block, 0, t->block_size);
 }
 
 /* ---- the tree ---- */
 
-void spar_tree_init(struct spar_tree *t, size_t block_size, size_t max_blocks)
+void spar_tree_init(struct spar_tree *t, size_t block_size, size_t max_blocks, int threads)
 {
-	*t = (struct spar_tree){.block_size = block_size, .max_blocks = max_blocks};
+	*t = (struct spar_tree){.block_size = block_size, .max_blocks = max_blocks, .threads = threads};
 	t->evictable.older = t->evictable.newer = &t->evictable;
 	t->cursors.prev = t->cursors.next = &t->cursors;
 }
@@ -105,13 +116,17 @@ void spar_tree_clear(struct spar_tree *t)
 {
 	while (t->evictable.newer != &t->evictable)
 		evict(t, t->evictable.newer);
+}
+
+void spar_tree_release(struct spar_tree *t)
+{
+	spar_tree_clear(t);
 	for (struct spar_slab *slab; (slab = t->slabs);) {
 		t->slabs = slab->next;
 		free(slab->blocks);
 		free(slab);
 	}
-	t->free_blocks = NULL;
-	t->n_blocks = t->n_fresh = 0;
+	*t = (struct spar_tree){0};
 }
 
 static void add_block(struct spar_node *node, void *block)

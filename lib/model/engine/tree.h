@@ -36,11 +36,14 @@ struct spar_tree {
 	void *free_blocks;                       /* a list through their first words */
 	struct spar_slab *slabs; /* blocks are allocated many at a time; the newest has the fresh ones */
 	size_t n_fresh;          /* blocks of it that never were in use */
+	int threads;             /* for zeroing them */
 };
 
-void spar_tree_init(struct spar_tree *t, size_t block_size, size_t max_blocks);
-/*! Frees all nodes and blocks. No cursor may be open. The tree is empty and usable afterwards. */
+void spar_tree_init(struct spar_tree *t, size_t block_size, size_t max_blocks, int threads);
+/*! Frees all nodes; their blocks are kept for others. No cursor may be open. The tree is empty and usable afterwards. */
 void spar_tree_clear(struct spar_tree *t);
+/*! Frees the blocks too. */
+void spar_tree_release(struct spar_tree *t);
 
 void spar_cursor_open(struct spar_tree *t, struct spar_cursor *c);
 void spar_cursor_close(struct spar_tree *t, struct spar_cursor *c);
