@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#define UNIT_QUERIES 12 /* queries that a unit should have: the tallest tile */
+#define UNIT_QUERIES 24 /* queries of a unit, at most: for so many the tiles keep up with memory */
 
 struct spar_unit {
 	size_t row, n_rows, n_positions; /* n_positions: most keys of a row, rounded up to SPAR_LANES */
@@ -28,7 +28,6 @@ void spar_attention_init(struct spar_attention *a, const struct spar_config *c, 
 	    .head_dim = c->head_dim,
 	    .group = group,
 	    .width = spar_round_up(c->head_dim, SPAR_LANES),
-	    .unit_rows = group < UNIT_QUERIES ? UNIT_QUERIES / group : 1,
 	};
 }
 
@@ -61,6 +60,13 @@ static void add_path(struct spar_attention *a, const struct spar_row *row)
 			node = node->parent;
 		a->blocks[first + i] = spar_node_block(node, i * SPAR_LANES);
 	}
+}
+
+/* Tall units read less, but each thread should have some. */
+static size_t choose_unit_rows(const struct spar_attention *a, size_t n_rows)
+{
+	size_t most = a->group < UNIT_QUERIES ? UNIT_QUERIES / a->group : 1;
+	return n_rows * a->n_kv_heads < 4 * (size_t)a->threads * most ? (most + 1) / 2 : most;
 }
 
 static struct spar_unit *new_unit(struct spar_attention *a, size_t row)
@@ -115,6 +121,7 @@ void spar_attention_plan(struct spar_attention *a, const struct spar_row *rows, 
 {
 	size_t n_positions = 0;
 	a->n_units = a->n_blocks = 0;
+	a->unit_rows = choose_unit_rows(a, n);
 	for (size_t r = 0; r < n; r++)
 		add_path(a, &rows[r]);
 	form_units(a, rows, n);
@@ -321,8 +328,8 @@ void spar_attention_run(const struct spar_attention *a, struct spar_worker *work
 	size_t size = a->kernel->act_size, n_queries = a->unit_rows * a->group;
 	float *scratch = a->scratch + (size_t)omp_get_thread_num() * a->scratch_floats;
 	for (size_t i; spar_worker_take(worker, a->n_units * a->n_kv_heads, &i);) {
-		const struct spar_unit *u = &a->units[i % a->n_units];
-		size_t head = i / a->n_units;
+		const struct spar_unit *u = &a->units[i / a->n_kv_heads];
+		size_t head = i % a->n_kv_heads;
 		struct work w = {.a = a, .layer = layer, .head = head, .ld = u->n_positions};
 		w.window = spar_config_window(a->config, layer);
 		w.first_block = first_seen(u, w.window);

@@ -34,7 +34,7 @@ struct spar_attention {
 	const struct spar_config *config;             /* borrowed */
 	size_t n_layers, n_kv_heads, head_dim, group; /* group: query heads per head of keys */
 	size_t width;                                 /* head_dim padded */
-	size_t unit_rows;                             /* most rows of a unit */
+	size_t unit_rows;                             /* most rows of a unit of the present plan */
 	struct spar_unit *units;
 	const void **blocks; /* of all rows, one list after the other */
 	size_t n_units, units_room, n_blocks, blocks_room;

@@ -3,9 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define N_PHASES(n_layers) (1 + 10 * (n_layers)) /* of a pass, at most */
-#define TILE_ROWS 8                              /* of the tallest tile in panels, about */
-#define BLOCK_ROWS 24                            /* a multiple of every tile's height in panels of SPAR_PANEL columns */
+#define TILE_ROWS 8   /* of the tallest tile in panels, about */
+#define BLOCK_ROWS 24 /* a multiple of every tile's height in panels of SPAR_PANEL columns */
 
 int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const struct spar_weights *w,
 		      const struct spar_kernel *kernel, int threads, struct spar_err *err)
@@ -26,7 +25,7 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 	if (w->dtype == SPAR_BF16)
 		f->embedding_scale = spar_bf16_to_f32(spar_f32_to_bf16(f->embedding_scale));
 	spar_attention_init(&f->attention, c, kernel, w->dtype, threads);
-	if (spar_team_init(&f->team, N_PHASES(c->n_layers), err) < 0)
+	if (spar_team_init(&f->team, threads, err) < 0)
 		return -SPAR_FAIL;
 	const struct {
 		void **buffer;
@@ -55,7 +54,7 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 void spar_forward_release(struct spar_forward *f)
 {
 	spar_attention_release(&f->attention);
-	free(f->team.phases);
+	spar_team_release(&f->team);
 	free(f->x);
 	free(f->normed);
 	free(f->branch);
@@ -124,12 +123,12 @@ static struct spar_ahead look_ahead(const struct spar_forward *f, const struct s
 				    const struct items *items, const struct item *item)
 {
 	enum spar_dtype dtype = f->weights->dtype;
-	size_t next = spar_worker_next(w), panel = next / items->per_panel;
+	size_t next = spar_worker_next(w, items->n), panel = next / items->per_panel;
 	const struct spar_linear *from = next < items->n ? l : after;
 	if (!from || (from == l && panel == item->panel))
 		return (struct spar_ahead){0};
 	if (from == after)
-		panel = (next - items->n) % spar_linear_panels(after);
+		panel = spar_worker_first(w, spar_linear_panels(after));
 	const char *at = spar_linear_panel(from, dtype, panel);
 	size_t lines = spar_linear_panel_size(from, dtype) / 64;
 	size_t chains = (item->n_rows + TILE_ROWS - 1) / TILE_ROWS * ((l->k + SPAR_CHAIN - 1) / SPAR_CHAIN);

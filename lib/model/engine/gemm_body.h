@@ -52,9 +52,17 @@ struct NAME(job) {
 	struct spar_ahead *ahead;
 };
 
+/* A block's panels lie in the order in which they are read: behind a head's keys its values, behind these the next head's
+ * keys. So each line that is read fetches the one a panel further on. */
+#define FETCH_PANEL(p, v) \
+	do { \
+		if ((v) * sizeof(PANEL) % 64 == 0) \
+			__builtin_prefetch((p) + j->blocks->width * SPAR_LANES, 0, 2); \
+	} while (0)
+
 /* All vectors of a tile, unrolled: R and NV are constants at every call. */
 #define FOR_VECTORS(v) _Pragma("GCC unroll 4") for (size_t v = 0; v < NV; v++)
-#define FOR_TILE(r, v) _Pragma("GCC unroll 12") for (size_t r = 0; r < R; r++) FOR_VECTORS(v)
+#define FOR_TILE(r, v) _Pragma("GCC unroll 12") for (size_t r = 0; r < R; r++) FOR_VECTORS (v)
 /* Address checks stay; those of arithmetic, unrolled a thousand times, would take the compiler a minute. */
 #define TILE static inline __attribute__((always_inline, no_sanitize("undefined"))) void
 
@@ -78,8 +86,8 @@ TILE NAME(gemm_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 			chain[r][v] = SPLAT(0);
 		for (; i < end; i += STEP, w += j->ldw * STEP) {
 			PANEL panel[TILE_VECTORS];
-			FOR_VECTORS(v)
-			panel[v] = LOAD_PANEL(w + v * LENGTH * STEP);
+			FOR_VECTORS (v)
+				panel[v] = LOAD_PANEL(w + v * LENGTH * STEP);
 			FOR_TILE (r, v)
 				chain[r][v] = MULTIPLY(chain[r][v], a + r * j->lda + i, panel[v]);
 		}
@@ -98,9 +106,9 @@ TILE NAME(score_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 {
 	const A *a = j->a;
 	const W *keys[TILE_VECTORS];
-	FOR_VECTORS(v)
-	keys[v] =
-	    NAME(block)(j->blocks, (j->first + v) / BLOCK_VECTORS) + (j->first + v) % BLOCK_VECTORS * LENGTH * STEP;
+	FOR_VECTORS (v)
+		keys[v] = NAME(block)(j->blocks, (j->first + v) / BLOCK_VECTORS) +
+			  (j->first + v) % BLOCK_VECTORS * LENGTH * STEP;
 	for (size_t i = 0; i < j->k;) {
 		size_t begin = i, end = j->k - i < SPAR_CHAIN ? j->k : i + SPAR_CHAIN;
 		V chain[12][TILE_VECTORS];
@@ -108,8 +116,10 @@ TILE NAME(score_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 			chain[r][v] = SPLAT(0);
 		for (; i < end; i += STEP) {
 			PANEL panel[TILE_VECTORS];
-			FOR_VECTORS(v)
-			panel[v] = LOAD_PANEL(keys[v] + i * SPAR_LANES);
+			FOR_VECTORS (v) {
+				panel[v] = LOAD_PANEL(keys[v] + i * SPAR_LANES);
+				FETCH_PANEL(keys[v] + i * SPAR_LANES, v);
+			}
 			FOR_TILE (r, v)
 				chain[r][v] = MULTIPLY(chain[r][v], a + r * j->lda + i, panel[v]);
 		}
@@ -131,8 +141,10 @@ TILE NAME(mix_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 		const W *values = NAME(block)(j->blocks, b) + j->first * LENGTH * STEP;
 		for (size_t i = 0; i < SPAR_LANES; i += STEP, values += j->blocks->width * STEP) {
 			PANEL panel[TILE_VECTORS];
-			FOR_VECTORS(v)
-			panel[v] = LOAD_PANEL(values + v * LENGTH * STEP);
+			FOR_VECTORS (v) {
+				panel[v] = LOAD_PANEL(values + v * LENGTH * STEP);
+				FETCH_PANEL(values + v * LENGTH * STEP, v);
+			}
 			FOR_TILE (r, v)
 				chain[r][v] = MULTIPLY(chain[r][v], a + r * j->lda + i, panel[v]);
 		}
@@ -215,6 +227,7 @@ static void NAME(mix)(const void *weights, size_t ldw, const struct spar_blocks 
 #undef LOAD_PANEL
 #undef MULTIPLY
 #undef BLOCK_VECTORS
+#undef FETCH_PANEL
 #undef FOR_VECTORS
 #undef FOR_TILE
 #undef TILE
