@@ -246,6 +246,15 @@ load training
 	[[ $stderr == *":7: .step: batch 0, but the policy has seen 4" ]]
 }
 
+@test "a dry run counts the steps and writes nothing, wherever it may" {
+	cd "$SCRATCH"
+	run -0 --separate-stderr spar update --model="$MODEL" --dry-run --checkpoint=c --save-steps=1 --out=o <"$ROLLOUTS"
+	jq -e -s 'length == 4 and all(.dry_run and .loss == null)' <<<"$output"
+	run -0 --separate-stderr spar update --model="$MODEL" --loss-type=sft --dry-run --checkpoint=c --save-steps=1 --out=o <"$SFT"
+	run -0 --separate-stderr spar update --model="$MODEL" --dry-run --policy=p <"$ROLLOUTS"
+	[ ! -e c ] && [ ! -e o ] && [ ! -e p ]
+}
+
 @test "policy: samples of an older version are weighted, those of the present one are not" {
 	weighted() { jq -c 'if .policy then .policy.version = 0 else . end' "$ROLLOUTS" | spar update --model="$MODEL" \
 		--policy="$SCRATCH/$RANDOM" -q "$@" | jq -s -c 'map(has("sampling/importance_sampling_ratio/mean"))'; }

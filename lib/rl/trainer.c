@@ -104,7 +104,7 @@ static int check_options(const struct spar_trainer_opt *o, struct spar_err *err)
 	return 0;
 }
 
-/* What depends on the kind of records. */
+/* What depends on other options. */
 static void settle_options(struct spar_trainer *t)
 {
 	const struct spar_trainer_opt *o = &t->opt;
@@ -114,6 +114,8 @@ static void settle_options(struct spar_trainer *t)
 		t->opt.learning_rate = is_sft(t) ? 2e-5 : 1e-6;
 	if (t->opt.schedule == SPAR_SCHEDULE_AUTO)
 		t->opt.schedule = is_sft(t) || o->max_steps ? SPAR_SCHEDULE_LINEAR : SPAR_SCHEDULE_CONSTANT;
+	if (o->dry_run)
+		t->opt.out = t->opt.policy = t->opt.checkpoint = NULL;
 	t->total = (uint64_t)o->max_steps;
 }
 
@@ -312,9 +314,9 @@ int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *o
 	if ((rc = spar_model_open(&t->model, opt->model, err)) < 0 || (rc = open_text(t, err)) < 0 ||
 	    (rc = open_graphs(t, err)) < 0)
 		goto fail;
-	if (opt->policy && !opt->dry_run)
+	if (t->opt.policy)
 		rc = open_policy(t, err);
-	else if (opt->resume && !opt->dry_run && spar_dir_exists(opt->checkpoint))
+	else if (opt->resume && t->opt.checkpoint && spar_dir_exists(opt->checkpoint))
 		rc = resume(t, opt->checkpoint, err);
 	t->to_skip = t->policy ? 0 : t->at.batches;
 	if (rc == 0)
@@ -659,11 +661,11 @@ int spar_trainer_finish(struct spar_trainer *t, struct spar_err *err)
 		rc = train_epochs(t, err);
 	else if (t->n && !spar_trainer_done(t))
 		rc = end_batch(t, err);
-	if (rc == 0 && t->opt.checkpoint && !t->opt.dry_run)
+	if (rc == 0 && t->opt.checkpoint)
 		rc = save_checkpoint(t, err);
 	if (rc == 0 && t->policy)
 		rc = spar_policy_end(t->policy, err);
-	if (rc == 0 && t->opt.out && !t->opt.dry_run)
+	if (rc == 0 && t->opt.out)
 		rc = save_out(t, err);
 	return rc;
 }
