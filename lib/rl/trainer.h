@@ -36,7 +36,7 @@ struct spar_trainer_opt {
 	struct spar_objective objective;
 	int64_t num_iterations;
 	bool mask_truncated, completion_only;
-	/* batches; 0: the default that trainer.c names, or no limit */
+	/* batches; 0: the default that trainer_open.c names, or no limit */
 	int64_t batch_size, accumulation, micro_tokens, max_length, max_steps;
 	double num_epochs;
 	int truncation; /* enum spar_truncation, of sft records */
@@ -47,7 +47,7 @@ struct spar_trainer_opt {
 	int schedule; /* enum spar_schedule */
 	int64_t warmup_steps;
 	double warmup_ratio;
-	int64_t save_steps; /* 0: see trainer.c */
+	int64_t save_steps; /* 0: see trainer_save.c */
 	/* machine */
 	const char *device;
 	int dtype; /* enum spar_dtype: of matrix products, and of the weights that are written */
