@@ -95,20 +95,21 @@ static void write_messages(const struct spar_osint_taskset *s, const char *id, s
 static int next_seeded(struct spar_osint_taskset *s, struct spar_str *line, struct spar_err *err)
 {
 	struct spar_osint_task task;
-	struct spar_osint_graph graph;
 	struct spar_osint_source source = s->game.source;
 	struct spar_osint_want want = {s->seed + (uint64_t)s->n_seeded, SPAR_OSINT_MIXED, s->game.max_edges, 0};
 	struct spar_str id = SPAR_STR_INIT, json = SPAR_STR_INIT;
 	if (!s->seeding || s->n_seeded == s->seeding->n_questions)
 		return 0;
 	source.seed = s->game.one_graph ? source.seed : s->seed;
-	spar_osint_graph_init(&graph);
-	spar_osint_generate(&graph, &source);
-	int rc = spar_osint_seeding_task(&task, &graph, s->seeding, s->n_seeded, &want, err);
+	if (!s->graph.n_edges) {
+		spar_osint_graph_init(&s->graph);
+		spar_osint_generate(&s->graph, &source);
+	}
+	int rc = spar_osint_seeding_task(&task, &s->graph, s->seeding, s->n_seeded, &want, err);
 	if (rc == 0) {
 		spar_str_addf(&id, "osint-seeded-%" PRIu64 "-%d", s->seed, s->n_seeded++);
 		spar_osint_source_json(&source, &json);
-		struct spar_osint_record r = {.graph = &graph,
+		struct spar_osint_record r = {.graph = &s->graph,
 					      .graph_json = json.data,
 					      .task = &task,
 					      .role = SPAR_OSINT_ANSWERER,
@@ -120,7 +121,6 @@ static int next_seeded(struct spar_osint_taskset *s, struct spar_str *line, stru
 		rc = 1;
 	}
 	spar_osint_task_release(&task);
-	spar_osint_graph_release(&graph);
 	spar_str_release(&json);
 	spar_str_release(&id);
 	return rc;
@@ -173,6 +173,7 @@ void spar_osint_taskset_release(struct spar_osint_taskset *s)
 	for (int64_t i = 0; s->questions && i < s->done; i++)
 		free(s->questions[i]);
 	free(s->questions);
+	spar_osint_graph_release(&s->graph);
 	if (s->episode)
 		spar_osint_episode_release(s->episode);
 	free(s->episode);

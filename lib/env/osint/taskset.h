@@ -20,7 +20,8 @@ struct spar_osint_taskset {
 	    *seeding; /* its questions come first, with messages, answerer, train; NULL: none */
 	bool levels;  /* a benchmark: a third each easy, medium and hard, all of one graph, no question twice */
 	/* state: begins as zeros */
-	int n_seeded; /* questions of `seeding` that were written */
+	int n_seeded;                  /* questions of `seeding` that were written */
+	struct spar_osint_graph graph; /* theirs, once there was one */
 	int64_t done;
 	uint64_t tried;
 	char **questions; /* (done), with levels */
