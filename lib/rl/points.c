@@ -27,6 +27,7 @@ struct source {
 	bool some;             /* a point was seen */
 	struct spar_str curve; /* of the file that is read */
 	double wall_s;
+	jv metrics; /* array of records */
 	/* rollouts since the last batch record */
 	struct mean *means;
 	size_t n_means;
@@ -70,34 +71,53 @@ static int read_records(struct source *s, record_fn take)
 	return rc;
 }
 
-static double step_time(const struct spar_record *rec)
+/* ---- metrics ---- */
+
+static double step_time(jv metric)
 {
 	double time_s;
-	return spar_get_double(rec->value, "", "step_time", &time_s, NULL) == 0 ? time_s : 0;
+	return spar_get_double(metric, "", "step_time", &time_s, NULL) == 0 ? time_s : 0;
 }
 
-/* Back to the beginning of the first step. */
-static int add_time(struct source *s, const struct spar_record *rec)
+/* Only the time of the last step is known: all are kept until the way back to the first is. */
+static int take_metric(struct source *s, const struct spar_record *rec)
 {
-	if (spar_record_is(rec, "metric"))
-		s->wall_s -= step_time(rec);
+	if (!spar_record_is(rec, "metric"))
+		return 0;
+	s->wall_s -= step_time(rec->value);
+	s->metrics = jv_array_append(s->metrics, jv_copy(rec->value));
 	return 0;
 }
 
-static int take_metric(struct source *s, const struct spar_record *rec)
+/* `metric` is borrowed. */
+static int see_metric(struct source *s, jv metric)
 {
 	int64_t step;
 	int rc = 0;
-	if (!spar_record_is(rec, "metric") || spar_get_i64(rec->value, "", "step", &step, NULL) < 0)
+	if (spar_get_i64(metric, "", "step", &step, NULL) < 0)
 		return 0;
-	s->wall_s += step_time(rec);
-	jv_object_foreach(rec->value, key, v)
+	s->wall_s += step_time(metric);
+	jv_object_foreach(metric, key, v)
 	{
 		if (rc == 0 && jv_get_kind(v) == JV_KIND_NUMBER && strcmp(jv_string_value(key), "step") != 0)
 			rc = see(s, jv_string_value(key), step, s->wall_s, jv_number_value(v));
 		jv_free(key);
 		jv_free(v);
 	}
+	return rc;
+}
+
+static int read_metrics(struct source *s)
+{
+	s->metrics = jv_array();
+	int rc = read_records(s, take_metric);
+	jv_array_foreach(s->metrics, i, metric)
+	{
+		if (rc == 0)
+			rc = see_metric(s, metric);
+		jv_free(metric);
+	}
+	jv_free(s->metrics);
 	return rc;
 }
 
@@ -271,8 +291,7 @@ static int read_file(struct source *s, const char *place, const struct stat *st)
 	}
 	if (n == strlen("metrics.jsonl") ? !memcmp(name, "metrics.jsonl", n) : ends_in(name, n, ".metrics.jsonl")) {
 		name_curve(s, place, folder + n - strlen("metrics.jsonl"));
-		int rc = read_records(s, add_time);
-		return rc < 0 ? rc : read_records(s, take_metric);
+		return read_metrics(s);
 	}
 	name_curve(s, place, folder);
 	for (size_t i = 0; i < sizeof summaries / sizeof *summaries; i++)
