@@ -15,7 +15,27 @@ struct args {
 	int64_t k;
 };
 
+typedef void writer(const struct spar_osint_views *v, int32_t i, struct spar_str *out);
+
+/* A tool either goes along a shelf and shows what matches there, or has a function of its own. */
+enum shelf { POSTS, THREADS, PROFILES };
+enum param_kind { NONE, TEXT, QUERY, RANGE, COUNT }; /* QUERY: a text that must not be empty */
+
+struct finder;
+struct tool {
+	const char *name;
+	void (*run)(struct finder *f);
+	struct {
+		const char *key;
+		enum param_kind kind;
+		bool needed;
+	} params[2];
+	enum shelf shelf;
+	bool (*matches)(const struct finder *f, int32_t i);
+};
+
 struct finder {
+	const struct tool *tool;
 	const struct spar_osint_desk *d;
 	const struct spar_osint_views *v;
 	const struct spar_osint_graph *g;
@@ -61,9 +81,7 @@ static bool title_holds(const struct finder *f, int arg, int32_t node)
 	return found;
 }
 
-typedef void id_writer(const struct spar_osint_views *v, int32_t i, struct spar_str *out);
-
-static bool id_is(const struct finder *f, id_writer *write, int32_t i, bool whole)
+static bool id_is(const struct finder *f, writer *write, int32_t i, bool whole)
 {
 	struct spar_str id = SPAR_STR_INIT;
 	write(f->v, i, &id);
@@ -102,14 +120,35 @@ static void end(struct finder *f)
 	spar_str_addf(f->out, "],\"count\":%d}", f->count);
 }
 
-static void one(struct finder *f, int32_t found, id_writer *write)
+/* ---- along a shelf ---- */
+
+static int32_t shelf_length(const struct spar_osint_views *v, enum shelf shelf)
 {
+	return shelf == POSTS ? v->n_posts : shelf == THREADS ? v->n_threads : v->n_users + v->n_red_herrings;
+}
+
+static writer *const shelf_writers[] = {spar_osint_post_json, spar_osint_thread_json, spar_osint_profile_json};
+
+static void all(struct finder *f)
+{
+	begin(f);
+	for (int32_t i = 0; i < shelf_length(f->v, f->tool->shelf); i++)
+		if (f->tool->matches(f, i) && another(f))
+			shelf_writers[f->tool->shelf](f->v, i, f->out);
+	end(f);
+}
+
+static void first(struct finder *f)
+{
+	int32_t i = 0, n = shelf_length(f->v, f->tool->shelf);
+	while (i < n && !f->tool->matches(f, i))
+		i++;
 	spar_str_adds(f->out, "{\"result\":");
-	if (found >= 0)
-		write(f->v, found, f->out);
+	if (i < n)
+		shelf_writers[f->tool->shelf](f->v, i, f->out);
 	else
 		spar_str_adds(f->out, "null");
-	spar_str_addf(f->out, ",\"found\":%s}", found >= 0 ? "true" : "false");
+	spar_str_addf(f->out, ",\"found\":%s}", i < n ? "true" : "false");
 }
 
 /* ---- posts ---- */
@@ -124,61 +163,33 @@ static bool post_matches(const struct finder *f, int32_t i)
 	       name_holds(f, 0, p->author) || name_holds(f, 0, spar_osint_owner(f->g, p->author));
 }
 
-static void search_posts(struct finder *f)
+static bool post_is_named(const struct finder *f, int32_t i)
 {
-	begin(f);
-	for (int32_t i = 0; i < f->v->n_posts; i++)
-		if (post_matches(f, i) && another(f))
-			spar_osint_post_json(f->v, i, f->out);
-	end(f);
+	return id_is(f, spar_osint_post_id, i, true);
 }
 
-static void get_post(struct finder *f)
+static bool post_is_by(const struct finder *f, int32_t i)
 {
-	int32_t i = 0;
-	while (i < f->v->n_posts && !id_is(f, spar_osint_post_id, i, true))
-		i++;
-	one(f, i < f->v->n_posts ? i : -1, spar_osint_post_json);
+	return is_asked(f, f->v->posts[i].author);
 }
 
-static void get_user_posts(struct finder *f)
+static bool post_mentions(const struct finder *f, int32_t i)
 {
-	begin(f);
-	for (int32_t i = 0; i < f->v->n_posts; i++)
-		if (is_asked(f, f->v->posts[i].author) && another(f))
-			spar_osint_post_json(f->v, i, f->out);
-	end(f);
-}
-
-static void get_mentions(struct finder *f)
-{
-	begin(f);
-	for (int32_t i = 0; i < f->v->n_posts; i++)
-		if (is_asked(f, f->v->posts[i].mention) && another(f))
-			spar_osint_post_json(f->v, i, f->out);
-	end(f);
+	return is_asked(f, f->v->posts[i].mention);
 }
 
 /* ---- threads ---- */
 
-static void search_threads(struct finder *f)
+static bool thread_matches(const struct finder *f, int32_t i)
 {
-	begin(f);
-	for (int32_t i = 0; i < f->v->n_threads; i++) {
-		const char *topic = spar_osint_topics[f->v->threads[i].topic];
-		bool same = strlen(topic) == f->a->n[0] && !memcmp(topic, f->a->text[0], f->a->n[0]);
-		if ((same || id_is(f, spar_osint_thread_id, i, false)) && another(f))
-			spar_osint_thread_json(f->v, i, f->out);
-	}
-	end(f);
+	const char *topic = spar_osint_topics[f->v->threads[i].topic];
+	bool same = strlen(topic) == f->a->n[0] && !memcmp(topic, f->a->text[0], f->a->n[0]);
+	return same || id_is(f, spar_osint_thread_id, i, false);
 }
 
-static void get_thread(struct finder *f)
+static bool thread_is_named(const struct finder *f, int32_t i)
 {
-	int32_t i = 0;
-	while (i < f->v->n_threads && !id_is(f, spar_osint_thread_id, i, true))
-		i++;
-	one(f, i < f->v->n_threads ? i : -1, spar_osint_thread_json);
+	return id_is(f, spar_osint_thread_id, i, true);
 }
 
 static void get_user_activity(struct finder *f)
@@ -200,13 +211,9 @@ static void get_user_activity(struct finder *f)
 
 /* ---- people ---- */
 
-static void get_profile(struct finder *f)
+static bool profile_is_of(const struct finder *f, int32_t i)
 {
-	int32_t found = -1;
-	for (int32_t i = 0; i < f->v->n_users && found < 0; i++)
-		if (is_asked(f, f->v->users[i]))
-			found = i;
-	one(f, found, spar_osint_profile_json);
+	return i < f->v->n_users && is_asked(f, f->v->users[i]);
 }
 
 static bool person_matches(const struct finder *f, int32_t user)
@@ -220,17 +227,11 @@ static bool person_matches(const struct finder *f, int32_t user)
 }
 
 /* Red herrings have no names that anybody would look for, but turn up in lists. */
-static void search_people(struct finder *f)
+static bool profile_matches(const struct finder *f, int32_t i)
 {
-	begin(f);
-	for (int32_t i = 0; i < f->v->n_users + f->v->n_red_herrings; i++) {
-		bool real = i < f->v->n_users, matches = real ? person_matches(f, f->v->users[i]) : !f->a->n[1];
-		if (!real && matches && f->a->n[0])
-			matches = holds(f->a, 0, "noise_", 6);
-		if (matches && another(f))
-			spar_osint_profile_json(f->v, i, f->out);
-	}
-	end(f);
+	if (i < f->v->n_users)
+		return person_matches(f, f->v->users[i]);
+	return !f->a->n[1] && (!f->a->n[0] || holds(f->a, 0, "noise_", 6));
 }
 
 static void get_connections(struct finder *f)
@@ -295,29 +296,19 @@ static void search_shared_context(struct finder *f)
 
 /* ---- the list ---- */
 
-enum param_kind { NONE, TEXT, QUERY, RANGE, COUNT }; /* QUERY: a text that must not be empty */
-
-static const struct tool {
-	const char *name;
-	void (*run)(struct finder *f);
-	struct {
-		const char *key;
-		enum param_kind kind;
-		bool needed;
-	} params[2];
-} tools[] = {
-    {"search_posts", search_posts, {{"query", TEXT, true}, {"time_range", RANGE, false}}},
-    {"get_post", get_post, {{"post_id", TEXT, true}}},
-    {"get_user_posts", get_user_posts, {{"user_id", TEXT, true}}},
-    {"get_mentions", get_mentions, {{"user_id", TEXT, true}}},
-    {"search_threads", search_threads, {{"topic", TEXT, true}}},
-    {"get_thread", get_thread, {{"thread_id", TEXT, true}}},
-    {"get_user_activity", get_user_activity, {{"user_id", TEXT, true}}},
-    {"get_profile", get_profile, {{"user_id", TEXT, true}}},
-    {"search_people", search_people, {{"name", TEXT, false}, {"org", TEXT, false}}},
-    {"get_connections", get_connections, {{"user_id", TEXT, true}}},
-    {"search_memory", search_memory, {{"query", QUERY, true}, {"k", COUNT, false}}},
-    {"search_shared_context", search_shared_context, {{"query", QUERY, true}, {"k", COUNT, false}}},
+static const struct tool tools[] = {
+    {"search_posts", all, {{"query", TEXT, true}, {"time_range", RANGE, false}}, POSTS, post_matches},
+    {"get_post", first, {{"post_id", TEXT, true}}, POSTS, post_is_named},
+    {"get_user_posts", all, {{"user_id", TEXT, true}}, POSTS, post_is_by},
+    {"get_mentions", all, {{"user_id", TEXT, true}}, POSTS, post_mentions},
+    {"search_threads", all, {{"topic", TEXT, true}}, THREADS, thread_matches},
+    {"get_thread", first, {{"thread_id", TEXT, true}}, THREADS, thread_is_named},
+    {"get_user_activity", get_user_activity, {{"user_id", TEXT, true}}, 0, NULL},
+    {"get_profile", first, {{"user_id", TEXT, true}}, PROFILES, profile_is_of},
+    {"search_people", all, {{"name", TEXT, false}, {"org", TEXT, false}}, PROFILES, profile_matches},
+    {"get_connections", get_connections, {{"user_id", TEXT, true}}, 0, NULL},
+    {"search_memory", search_memory, {{"query", QUERY, true}, {"k", COUNT, false}}, 0, NULL},
+    {"search_shared_context", search_shared_context, {{"query", QUERY, true}, {"k", COUNT, false}}, 0, NULL},
 };
 enum { N_TOOLS = sizeof tools / sizeof *tools };
 
@@ -403,7 +394,7 @@ bool spar_osint_tool_call(int tool, const struct spar_osint_desk *d, jv args, st
 			snprintf(why, 64, "%s %s", tools[tool].params[i].key, wrong);
 		good = !wrong;
 	}
-	struct finder f = {.d = d, .v = d->views, .g = d->views->graph, .a = &a, .out = out};
+	struct finder f = {.tool = &tools[tool], .d = d, .v = d->views, .g = d->views->graph, .a = &a, .out = out};
 	f.who = spar_osint_node(f.g, a.text[0], a.n[0]);
 	if (good)
 		tools[tool].run(&f);
