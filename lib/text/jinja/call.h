@@ -36,9 +36,12 @@ struct value *call_method(struct pool *p, const struct value *method, const stru
 struct value *items_of(struct pool *p, struct value *v);
 struct value *pairs_of(struct pool *p, const struct value *dict); /* (key, value) tuples */
 
-/* ---- strings: strings.c ---- */
+/* ---- strings: methods.c ---- */
 struct value *string_method(struct pool *p, const char *name, struct value *s, const struct args *a);
 bool is_string_method(const char *name, size_t n);
+
+/* ---- strings: strings.c, format.c ---- */
+bool is_blank(int32_t c); /* as str.isspace has it */
 struct value *strip(struct pool *p, const struct value *s, const struct value *set, bool left, bool right);
 enum letters { UPPER, LOWER, CAPITALIZE, TITLE };
 struct value *change_case(struct pool *p, const struct value *s, enum letters to);
@@ -46,7 +49,7 @@ struct value *join(struct pool *p, const struct value *list, const struct value 
 struct value *repeat(struct pool *p, const struct value *s, double times);
 struct value *replace(struct pool *p, const struct value *s, const struct value *old, const struct value *by,
 		      double max);
-struct value *format_braces(struct pool *p, const struct value *format, const struct args *a); /* format.c */
+struct value *format_braces(struct pool *p, const struct value *format, const struct args *a);
 struct value *format_percent(struct pool *p, const struct value *format, const struct value *by);
 size_t find_text(const struct value *s, const struct value *part, size_t from); /* SIZE_MAX: nowhere */
 size_t byte_place(const struct value *s, size_t at);                            /* of character number `at` */
