@@ -157,8 +157,11 @@ SELF_PLAY_FLAGS=--set rounds=2 --dry-run" ]
 }
 
 @test "self-play: a seed file's questions are among the tasks of training, not of the evaluation" {
-	jq -n '{seeded_edges: [{src: "user_a", rel: "works_at", dst: "org_b"}], seeded_questions: [{question: "Which node is reached from user_a by works_at?"}]}' >"$SCRATCH/seed.json"
-	play "$SCRATCH/run" --dry-run --set environment.seed_file="$SCRATCH/seed.json"
+	jq -n '{seeding: {seeded_edges: [{src: "user_a", rel: "works_at", dst: "org_b"}], llm_generation_retries: 2,
+		seeded_questions: [{question: "Which node is reached from user_a by works_at?"}]}}' >"$SCRATCH/seed.json"
+	run -0 --separate-stderr play "$SCRATCH/run" --dry-run --set environment.seed_file="$SCRATCH/seed.json"
+	[ "$(grep -c 'without effect' <<<"$stderr")" = 1 ]
+	[[ $stderr == *"$SCRATCH/seed.json: there are keys without effect, such as llm_generation_retries"* ]]
 	jq -es 'map(select(.source == "seeding")) | length == 2 and all(.answer == "org_b")' "$SCRATCH"/run/round_001/seed_tasks.jsonl "$SCRATCH"/run/pool_000.jsonl
 	jq -es 'all(.graph.seeded_edges | length == 1)' "$SCRATCH"/run/round_001/generator_dataset.jsonl
 }

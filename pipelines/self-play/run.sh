@@ -3,6 +3,7 @@
 #	pipelines/self-play/run.sh CONFIG [--run=DIR] [options of spar self-play]
 # out, below DIR (output_dir of the configuration):
 #	config.json                               the whole configuration
+#	seeding.json                              what the seed file puts into the graphs, if there is one
 #	warm_start/ROLE.jsonl.zst, both/          an oracle's demonstrations, the model that learned from them (ROLE/: if two)
 #	round_001/generator_dataset.jsonl         prompts of the generator
 #	round_001/answerer[_pre]_dataset.jsonl    tasks of the answerer
@@ -45,6 +46,12 @@ if [ -e "$run/config.json" ] && ! cmp -s "$run/config.json" "$run/config.json.tm
 	exit 1
 fi
 mv "$run/config.json.tmp" "$run/config.json"
+
+# So does its seed file: keys without effect are told of here, once, and what becomes of the original later is not seen.
+if [ -n "$ENVIRONMENT_SEED_FILE" ]; then
+	made "$run/seeding.json" seeding "$ENVIRONMENT_SEED_FILE"
+	ENVIRONMENT_SEED_FILE=$run/seeding.json
+fi
 
 # ---- where both roles begin ----
 

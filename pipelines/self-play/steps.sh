@@ -34,6 +34,13 @@ dtype_of() { # ROLE
 
 # ---- tasks ----
 
+# What has an effect in a seed file that env-osint takes.
+seeding() { # FILE
+	"$SPAR" env-osint --seed-file="$1" --tasks=1 >/dev/null
+	jq '.seeding // .environment.seeding // . |
+		with_entries(select(.key | startswith("seeded_"))) | del(.seeded_nodes[]?.attrs)' "$1"
+}
+
 context_edges() {
 	local n=$MAX_GRAPH_CONTEXT_EDGES
 	[ "$PIPELINE_MODE" = legacy ] || n=$SWARM_V2_SHARED_CONTEXT_MAX_EDGES
@@ -143,7 +150,7 @@ demonstrate() { # ROLE
 	mapfile -t options < <(graphs)
 	[ "$WARM_START_N_USERS" = 0 ] || options+=(--n-users="$WARM_START_N_USERS")
 	[ "$WARM_START_MAX_GRAPH_CONTEXT_EDGES" = 0 ] || options+=(--max-edges="$WARM_START_MAX_GRAPH_CONTEXT_EDGES")
-	[ -e "$run/warm_start/$1.jsonl.zst" ] || "$SPAR" sft-collect --env="$SPAR env-osint --oracle --role=$1 ${options[*]}" \
+	[ -e "$run/warm_start/$1.jsonl.zst" ] || "$SPAR" sft-collect --env="$SPAR env-osint --oracle --role=$1 ${options[*]@Q}" \
 		--policy=oracle --episodes="$WARM_START_EPISODES" --seed="$(seed_of "demonstrate-$1" 0)" --quiet \
 		--save="$run/warm_start/$1.jsonl.zst" >/dev/null
 }
