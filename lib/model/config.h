@@ -107,6 +107,7 @@ struct spar_param {
 	size_t rows, cols; /* (out, in) of a matrix; a vector has rows = its length, cols = 0 */
 	bool transposed;   /* files hold (cols, rows); in memory it is (rows, cols) all the same */
 	int layer;         /* -1 outside layers */
+	size_t index;      /* in the list of spar_config_params */
 };
 static inline size_t spar_param_elements(const struct spar_param *p)
 {

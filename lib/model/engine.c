@@ -25,7 +25,8 @@ struct plan {
 	const struct spar_node *node;
 	size_t pos;
 	bool fresh;
-	size_t head; /* the row of logits it gives, or NONE */
+	size_t head;          /* the row of logits it gives, or NONE */
+	size_t node_of_trace; /* attention.h */
 };
 
 struct spar_engine {
@@ -111,6 +112,12 @@ int spar_engine_reload(struct spar_engine *e, const struct spar_model *m, struct
 		return spar_fail(err, SPAR_FAIL, "%s: weights cannot change while sequences are alive", m->dir);
 	spar_tree_clear(&e->tree);
 	return spar_weights_reload(&e->weights, m, err);
+}
+
+int spar_engine_refill(struct spar_engine *e, spar_model_make *make, const void *from, struct spar_err *err)
+{
+	spar_tree_clear(&e->tree);
+	return spar_weights_refill(&e->weights, &e->config, make, from, err);
 }
 
 /* ---- sequences ---- */
@@ -210,8 +217,10 @@ static int by_path(const void *one, const void *other)
 {
 	const struct plan *a = one, *b = other;
 	const struct spar_node *x = a->node, *y = b->node;
+	if (x == y && a->pos == b->pos)
+		return b->fresh - a->fresh;
 	if (x == y)
-		return (a->pos > b->pos) - (a->pos < b->pos);
+		return a->pos > b->pos ? 1 : -1;
 	const struct spar_node *below_x = NULL, *below_y = NULL;
 	while (x != y)
 		if (x->start > y->start || (x->start == y->start && x->parent)) {
@@ -234,7 +243,7 @@ static void sort_plans(struct spar_engine *e)
 }
 
 /* Compute all planned rows and gather those that are to become logits. */
-static void compute(struct spar_engine *e)
+static void compute(struct spar_engine *e, const struct spar_trace *trace)
 {
 	size_t hidden = e->forward.hidden;
 	struct spar_row rows[SPAR_FORWARD_ROWS];
@@ -252,8 +261,9 @@ static void compute(struct spar_engine *e)
 			    .pos = plans[r].pos,
 			    .id = plans[r].seq->ids[plans[r].pos],
 			    .fresh = plans[r].fresh,
+			    .node_of_trace = plans[r].node_of_trace,
 			};
-		spar_forward_run(&e->forward, rows, n);
+		spar_forward_traced(&e->forward, rows, n, trace);
 		for (size_t r = 0; r < n; r++)
 			if (plans[r].head != NONE)
 				memcpy(e->heads + plans[r].head * hidden, e->forward.x + r * hidden,
@@ -275,7 +285,7 @@ int spar_engine_run(struct spar_engine *e, struct spar_seq *const *seqs, size_t 
 		rc = enter(e, seqs[i], err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		ask_for_head(e, seqs, i);
-	compute(e); /* after a failure too: what has entered the tree must be true */
+	compute(e, NULL); /* after a failure too: what has entered the tree must be true */
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < e->n_heads; i += SPAR_FORWARD_ROWS)
@@ -331,12 +341,66 @@ int spar_engine_logprobs(struct spar_engine *e, const int32_t *ids, size_t n, do
 		for (size_t i = 0; i < e->n_plans; i++)
 			e->plans[i].head = e->plans[i].pos;
 		e->n_heads = s->cursor.n;
-		compute(e);
+		compute(e, NULL);
 	}
 	if (rc == 0)
 		rc = head_logprobs(e, ids + 1, temperature, out, err);
 	spar_seq_free(s);
 	return rc;
+}
+
+/* ---- traces ---- */
+
+/* A sequence for each segment: its ids are the path to the segment's end. What the one before it has entered already is
+ * computed again, but not stored. */
+static int plan_segment(struct spar_engine *e, const struct spar_pack *p, const struct spar_segment *segment,
+			struct spar_seq *s, struct spar_err *err)
+{
+	size_t n = segment->depth + segment->n, first = e->n_plans;
+	int32_t *path = spar_malloc(n * sizeof *path);
+	for (const struct spar_segment *at = segment; at; at = at->parent < 0 ? NULL : &p->segments[at->parent])
+		memcpy(path + at->depth, p->tokens + at->begin, at->n * sizeof *path);
+	spar_seq_append(s, path, n);
+	free(path);
+	int rc = check(e, s, err);
+	if (rc == 0)
+		rc = enter(e, s, err);
+	for (size_t pos = segment->depth, end = n - (e->n_plans - first); rc == 0 && pos < end; pos++)
+		plan(e, s, pos, false);
+	for (size_t i = first; i < e->n_plans; i++)
+		e->plans[i].node_of_trace = segment->begin + e->plans[i].pos - segment->depth;
+	return rc;
+}
+
+int spar_engine_trace(struct spar_engine *e, const struct spar_pack *p, const struct spar_trace *t,
+		      struct spar_err *err)
+{
+	struct spar_seq **seqs = spar_calloc(p->n_segments + 1, sizeof(struct spar_seq *));
+	int rc = 0;
+	spar_tree_clear(&e->tree);
+	e->n_plans = e->n_heads = 0;
+	for (size_t i = 0; rc == 0 && i < p->n_segments; i++)
+		rc = plan_segment(e, p, &p->segments[i], seqs[i] = spar_seq_new(e), err);
+	if (rc == 0)
+		compute(e, t);
+	for (size_t i = 0; i < p->n_segments; i++)
+		spar_seq_free(seqs[i]);
+	free(seqs);
+	spar_tree_clear(&e->tree);
+	return rc;
+}
+
+void spar_engine_head(struct spar_engine *e, const float *x, size_t n, float *logits)
+{
+	size_t width = e->config.hidden_size, ld = e->forward.hidden, vocab = e->config.vocab_size;
+	float *rows = spar_calloc(SPAR_FORWARD_ROWS * ld, sizeof *rows);
+	for (size_t first = 0, some; first < n; first += some) {
+		some = n - first < SPAR_FORWARD_ROWS ? n - first : SPAR_FORWARD_ROWS;
+		for (size_t r = 0; r < some; r++)
+			memcpy(rows + r * ld, x + (first + r) * width, width * sizeof *rows);
+		spar_forward_head(&e->forward, rows, some, e->vocab_limit, logits + first * vocab);
+	}
+	free(rows);
 }
 
 void spar_engine_stats(const struct spar_engine *e, struct spar_engine_stats *out)

@@ -18,7 +18,9 @@
 #define SPAR_MODEL_ENGINE_H
 
 #include "base/err.h"
+#include "model/engine/trace.h"
 #include "model/model.h"
+#include "rl/pack.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +45,9 @@ void spar_engine_free(struct spar_engine *e);
  *  failure to read them (not after a refusal: SPAR_INPUT for another shape) the engine is good for spar_engine_free only. */
 int spar_engine_reload(struct spar_engine *e, const struct spar_model *m, struct spar_err *err);
 
+/*! New values of parameters, in place: `make` fills `out`, or returns 1 where they are what they were. As a reload else. */
+int spar_engine_refill(struct spar_engine *e, spar_model_make *make, const void *from, struct spar_err *err);
+
 struct spar_seq *spar_seq_new(struct spar_engine *e);
 void spar_seq_free(struct spar_seq *s);
 void spar_seq_append(struct spar_seq *s, const int32_t *ids, size_t n); /* copied */
@@ -57,6 +62,12 @@ int spar_engine_run(struct spar_engine *e, struct spar_seq *const *seqs, size_t 
 /*! For tests and eval: log-probabilities of ids[1..n) given what stands before each, float32 log-softmax at `temperature`. */
 int spar_engine_logprobs(struct spar_engine *e, const int32_t *ids, size_t n, double temperature, float *out,
 			 struct spar_err *err);
+
+/*! The layers over a prefix tree, leaving a trace (node by node). Empties the cache, before and after. No sequence may be alive. */
+int spar_engine_trace(struct spar_engine *e, const struct spar_pack *p, const struct spar_trace *t,
+		      struct spar_err *err);
+/*! Logits (n, vocab_size) of rows of a trace's output, (n, hidden_size). */
+void spar_engine_head(struct spar_engine *e, const float *x, size_t n, float *logits);
 
 struct spar_engine_stats {
 	uint64_t tokens_computed, tokens_reused, runs;

@@ -382,9 +382,8 @@ void spar_model_leave(const struct spar_model *m)
 
 /* ---- weights in float32 ---- */
 
-/* w (rows, cols) += scale * b (rows, r) a (r, cols), a block of columns at a time: the products are summed first, then
- * scaled, as PEFT does when it merges. */
-static void add_product(float *w, const float *b, const float *a, size_t rows, size_t cols, size_t r, float scale)
+/* A block of columns at a time: the products are summed first, then scaled, as PEFT does when it merges. */
+void spar_lora_add(float *w, const float *b, const float *a, size_t rows, size_t cols, size_t r, float scale)
 {
 #pragma omp parallel for
 	for (size_t i = 0; i < rows; i++)
@@ -408,8 +407,8 @@ static int add_adapter(const struct spar_model *m, const struct spar_param *p, f
 	float *a = malloc(va->n_elements * sizeof *a), *b = malloc(vb->n_elements * sizeof *b);
 	int rc = a && b ? 0 : spar_fail(err, SPAR_FAIL, "no memory for the adapter of '%s'", p->name);
 	if (rc == 0 && (rc = spar_tensor_view_f32(va, a, err)) == 0 && (rc = spar_tensor_view_f32(vb, b, err)) == 0)
-		add_product(w, b, a, p->rows, p->cols, spar_lora_rank(&m->lora, p),
-			    (float)spar_lora_scale(&m->lora, p));
+		spar_lora_add(w, b, a, p->rows, p->cols, spar_lora_rank(&m->lora, p),
+			      (float)spar_lora_scale(&m->lora, p));
 	free(a);
 	free(b);
 	return rc;

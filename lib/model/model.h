@@ -90,6 +90,9 @@ const struct spar_tensor_view *spar_model_find(const struct spar_model *m, const
 int spar_model_fetch(const struct spar_model *m, const struct spar_param *p, bool base_only, float *out,
 		     struct spar_err *err);
 
+/*! w (rows, cols) += scale * b (rows, r) a (r, cols): the one way in which an adapter is added, so that all who do agree. */
+void spar_lora_add(float *w, const float *b, const float *a, size_t rows, size_t cols, size_t r, float scale);
+
 /*! Copy everything of a checkpoint folder but its weights (config, generation_config, tokenizer files, template), byte for
  *  byte, into `to` (exists). Files that are not there are passed over. */
 int spar_model_copy_side_files(const char *from, const char *to, struct spar_err *err);

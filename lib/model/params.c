@@ -52,8 +52,9 @@ static void add(struct list *l, enum spar_part part, enum spar_param_kind kind, 
 	const char *name = gpt2 ? gpt2_names[part] : llama_names[part];
 	if (l->c->post_norms && post_norm_names[part])
 		name = post_norm_names[part];
-	struct spar_param *p = &l->params[l->n++];
-	*p = (struct spar_param){.kind = kind, .part = part, .rows = rows, .cols = cols, .layer = l->layer};
+	struct spar_param *p = &l->params[l->n];
+	*p = (struct spar_param){
+	    .kind = kind, .part = part, .rows = rows, .cols = cols, .layer = l->layer, .index = l->n++};
 	p->transposed = gpt2 && kind == SPAR_PARAM_LINEAR;
 	int at = 0;
 	if (l->layer >= 0)

@@ -4,8 +4,7 @@
 
 #define CHUNK 1024 /* exponentials summed in float32; their sums are added in double */
 
-/* p[i] = exp((logits[i] - max) / temperature), -inf gives 0. sums: that of each chunk. Returns the whole sum, or NaN. */
-static double exponentials(const float *logits, size_t n, double temperature, float *p, float *sums, float *max)
+double spar_exponentials(const float *logits, size_t n, double temperature, float *p, float *sums, float *max)
 {
 	const struct spar_kernel *k = spar_kernel_find(NULL, SPAR_F32);
 	double sum = 0;
@@ -19,7 +18,7 @@ static double exponentials(const float *logits, size_t n, double temperature, fl
 double spar_logprob(const float *logits, size_t n, double temperature, int32_t id, float *scratch)
 {
 	float max;
-	double sum = exponentials(logits, n, temperature, scratch, scratch + n, &max);
+	double sum = spar_exponentials(logits, n, temperature, scratch, scratch + n, &max);
 	return ((double)logits[id] - max) / temperature - log(sum);
 }
 
@@ -107,7 +106,7 @@ int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, 
 {
 	float *p = scratch, *work = scratch + n, max;
 	double temperature = how->temperature > 0 ? how->temperature : 1;
-	double sum = exponentials(logits, n, temperature, p, work, &max), kept = sum;
+	double sum = spar_exponentials(logits, n, temperature, p, work, &max), kept = sum;
 	if (!(sum > 0) || isinf(max))
 		return -1;
 	size_t id = 0;

@@ -22,6 +22,10 @@ struct spar_sampled {
 int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, double u, float *scratch,
 		struct spar_sampled *out);
 
+/*! p[i] = exp((logits[i] - max) / temperature), -inf gives 0. sums: that of each chunk of p, n floats are enough. Returns the
+ *  whole sum, or NaN. */
+double spar_exponentials(const float *logits, size_t n, double temperature, float *p, float *sums, float *max);
+
 /*! log-softmax(logits / temperature)[id], nats; NaN if it is not defined. scratch: 2 * n floats. */
 double spar_logprob(const float *logits, size_t n, double temperature, int32_t id, float *scratch);
 

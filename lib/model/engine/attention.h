@@ -23,7 +23,8 @@ struct spar_row {
 	const struct spar_node *node;
 	size_t pos;
 	int32_t id;
-	bool fresh; /* its keys and values are not in the cache yet */
+	bool fresh;           /* its keys and values are not in the cache yet */
+	size_t node_of_trace; /* whose values it leaves in a trace (trace.h), if there is one */
 };
 
 struct spar_attention {

@@ -86,6 +86,35 @@ static void make_angles(struct spar_forward *f, size_t n)
 	f->n_angles = n;
 }
 
+/* ---- trace ---- */
+
+/* The slot of a point, or NULL where it is not wanted. */
+static const struct spar_trace_slot *slot(const struct spar_forward *f, size_t layer, enum spar_trace_point point)
+{
+	const struct spar_trace_slot *s = f->trace && f->trace->layers ? &f->trace->layers[layer][point] : NULL;
+	return s && s->data ? s : NULL;
+}
+
+/* Rows of floats, ld apart, go where they are wanted. */
+static void leave(const struct spar_forward *f, struct spar_worker *w, const struct spar_trace_slot *s,
+		  const float *from, size_t ld, size_t n_rows)
+{
+	for (size_t r; s && spar_worker_take(w, n_rows, &r);)
+		spar_trace_put(s, f->rows[r].node_of_trace, 0, from + r * ld, s->width);
+}
+
+/* Rows of acts. */
+static void leave_acts(const struct spar_forward *f, struct spar_worker *w, const struct spar_trace_slot *s,
+		       const void *from, size_t ld, size_t n_rows)
+{
+	if (f->kernel->act_size == sizeof(float)) {
+		leave(f, w, s, from, ld, n_rows);
+		return;
+	}
+	for (size_t r; s && spar_worker_take(w, n_rows, &r);)
+		spar_trace_put_bf16(s, f->rows[r].node_of_trace, 0, (const uint16_t *)from + r * ld, s->width);
+}
+
 /* ---- matrix products ---- */
 
 /* How a product is shared out: items of one panel by some blocks of rows; cut by rows only if panels are few. */
@@ -161,12 +190,23 @@ static void multiply(const struct spar_forward *f, struct spar_worker *w, const 
 	}
 }
 
+/* An item's product, which stands in no buffer of its own. */
+static void leave_tile(const struct spar_forward *f, const struct spar_trace_slot *s, const struct item *item,
+		       const float *c)
+{
+	size_t width = s && s->width - item->column < SPAR_PANEL ? s->width - item->column : SPAR_PANEL;
+	for (size_t r = 0; s && r < item->n_rows; r++)
+		spar_trace_put(s, f->rows[item->row + r].node_of_trace, item->column, c + r * SPAR_PANEL, width);
+}
+
 /* gated = activation(gate(normed)) * up(normed): both panels of a block of rows meet while they are in the first-level
  * cache. A plain MLP is one whose up is the gate and whose other factor is 1. */
-static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, const struct spar_layer *layer,
-			   size_t n_rows)
+static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, size_t i_layer, size_t n_rows)
 {
+	const struct spar_layer *layer = &f->weights->layers[i_layer];
 	bool plain = !layer->gate.panels;
+	const struct spar_trace_slot *trace_up = slot(f, i_layer, SPAR_TRACE_UP),
+				     *trace_gate = plain ? trace_up : slot(f, i_layer, SPAR_TRACE_GATE);
 	const struct spar_linear *l = plain ? &layer->up : &layer->gate;
 	struct items items = share_out(f, l, n_rows);
 	for (size_t i; spar_worker_take(w, items.n, &i);) {
@@ -183,6 +223,8 @@ static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, 
 			if (!plain)
 				panel_product(f, &layer->up, &item, f->normed, f->hidden, up, SPAR_PANEL, SPAR_GEMM_SET,
 					      &ahead_up);
+			leave_tile(f, trace_gate, &item, gate);
+			leave_tile(f, plain ? NULL : trace_up, &item, up);
 			for (size_t r = 0; r < item.n_rows; r++) {
 				size_t to = (item.row + r) * f->inner + item.column;
 				f->activate(gate + r * SPAR_PANEL, up + r * SPAR_PANEL, item.n_columns,
@@ -255,7 +297,7 @@ static void normalize(const struct spar_forward *f, struct spar_worker *w, const
 /* x += l(a), normed before where the family has it so. */
 static void add_branch(const struct spar_forward *f, struct spar_worker *w, const struct spar_linear *l,
 		       const struct spar_linear *after, const void *a, size_t lda, const struct spar_norm_weights *post,
-		       size_t n_rows)
+		       const struct spar_trace_slot *trace, size_t n_rows)
 {
 	if (!post->weight) {
 		multiply(f, w, l, after, a, lda, n_rows, f->x, f->hidden, SPAR_GEMM_ADD);
@@ -264,6 +306,8 @@ static void add_branch(const struct spar_forward *f, struct spar_worker *w, cons
 	multiply(f, w, l, after, a, lda, n_rows, f->branch, f->hidden, SPAR_GEMM_SET);
 	for (size_t r; spar_worker_take(w, n_rows, &r);) {
 		float *x = f->x + r * f->hidden, *branch = f->branch + r * f->hidden;
+		if (trace)
+			spar_trace_put(trace, f->rows[r].node_of_trace, 0, branch, trace->width);
 		norm_row(f->config, post, branch, f->config->hidden_size, branch);
 		for (size_t i = 0; i < f->config->hidden_size; i++)
 			x[i] += branch[i];
@@ -319,7 +363,14 @@ static void rotate_and_store(const struct spar_forward *f, struct spar_worker *w
 
 void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n)
 {
+	spar_forward_traced(f, rows, n, NULL);
+}
+
+void spar_forward_traced(struct spar_forward *f, const struct spar_row *rows, size_t n, const struct spar_trace *trace)
+{
 	size_t end = 0;
+	f->rows = rows;
+	f->trace = trace;
 	for (size_t r = 0; r < n; r++)
 		end = rows[r].pos + 1 > end ? rows[r].pos + 1 : end;
 	make_angles(f, end);
@@ -333,15 +384,22 @@ void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_
 			const struct spar_layer *l = &f->weights->layers[i];
 			const struct spar_linear *mlp = l->gate.panels ? &l->gate : &l->up,
 						 *after = i + 1 < f->weights->n_layers ? &l[1].qkv : &f->weights->head;
+			leave(f, &w, slot(f, i, SPAR_TRACE_INPUT), f->x, f->hidden, n);
 			normalize(f, &w, f->x, &l->attention_norm, n);
 			multiply(f, &w, &l->qkv, &l->o, f->normed, f->hidden, n, f->projected, f->qkv, SPAR_GEMM_SET);
+			leave(f, &w, slot(f, i, SPAR_TRACE_QKV), f->projected, f->qkv, n);
 			rotate_and_store(f, &w, i, rows, n);
 			spar_attention_run(&f->attention, &w, i, f->q, n, f->mixed, f->attended);
-			add_branch(f, &w, &l->o, mlp, f->mixed, f->attended, &l->attention_post_norm, n);
+			leave_acts(f, &w, slot(f, i, SPAR_TRACE_ATTENDED), f->mixed, f->attended, n);
+			add_branch(f, &w, &l->o, mlp, f->mixed, f->attended, &l->attention_post_norm,
+				   slot(f, i, SPAR_TRACE_O), n);
+			leave(f, &w, slot(f, i, SPAR_TRACE_MIDDLE), f->x, f->hidden, n);
 			normalize(f, &w, f->x, &l->mlp_norm, n);
-			multiply_gated(f, &w, l, n);
-			add_branch(f, &w, &l->down, after, f->gated, f->inner, &l->mlp_post_norm, n);
+			multiply_gated(f, &w, i, n);
+			add_branch(f, &w, &l->down, after, f->gated, f->inner, &l->mlp_post_norm,
+				   slot(f, i, SPAR_TRACE_DOWN), n);
 		}
+		leave(f, &w, trace ? &trace->output : NULL, f->x, f->hidden, n);
 	}
 }
 

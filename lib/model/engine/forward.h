@@ -1,13 +1,14 @@
 /* forward.h - a batch of rows through the layers.
  *
  * One parallel region holds the whole pass. A layer is eight phases (team.h): norm, qkv, rotate and store, attention, o,
- * norm, gate and up, down; two more where norms stand behind o and down. Buffers are made once.
+ * norm, gate and up, down; two more where norms stand behind o and down. A trace is written between them. Buffers are made once.
  */
 #ifndef SPAR_MODEL_ENGINE_FORWARD_H
 #define SPAR_MODEL_ENGINE_FORWARD_H
 
 #include "model/engine/attention.h"
 #include "model/engine/team.h"
+#include "model/engine/trace.h"
 #include "model/engine/weights.h"
 
 #define SPAR_FORWARD_ROWS 256 /* most rows of a pass */
@@ -30,7 +31,9 @@ struct spar_forward {
 	void *q;          /* attention.h's order, acts */
 	void *mixed;      /* (ROWS, attended) acts: what attention gave */
 	void *gated;      /* (ROWS, inner) acts */
-	float *cosine[2], *sine[2]; /* of each of the config's ropes, (n_angles, head_dim / 2) */
+	const struct spar_row *rows;    /* of the present pass */
+	const struct spar_trace *trace; /* NULL: none */
+	float *cosine[2], *sine[2];     /* of each of the config's ropes, (n_angles, head_dim / 2) */
 	size_t n_angles;
 };
 
@@ -41,6 +44,8 @@ void spar_forward_release(struct spar_forward *f);
 
 /*! Compute rows[0..n), n <= SPAR_FORWARD_ROWS, into x; a row's path must be in the cache or among these rows. */
 void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n);
+/*! The same, leaving a trace. */
+void spar_forward_traced(struct spar_forward *f, const struct spar_row *rows, size_t n, const struct spar_trace *t);
 
 /*! Logits (n, vocab_size) of n <= SPAR_FORWARD_ROWS rows of x's shape; those at or above `limit` become -inf. */
 void spar_forward_head(struct spar_forward *f, const float *x, size_t n, size_t limit, float *logits);

@@ -73,18 +73,24 @@ static size_t panel_offset(const struct spar_linear *l, enum spar_dtype dtype, s
 	return panel + (dtype == SPAR_BF16 ? (k / 2 * SPAR_PANEL + lane) * 2 + k % 2 : k * SPAR_PANEL + lane);
 }
 
-/* Rows of a weight become columns `first`, first + 1, ... of the packed matrix. */
+/* One row of a weight becomes a column of the packed matrix. */
+static void pack_row(const struct spar_weights *w, struct spar_linear *l, size_t column, const float *row)
+{
+	size_t at = panel_offset(l, w->dtype, column, 0);
+	uint16_t *half = (uint16_t *)l->panels + at;
+	float *whole = (float *)l->panels + at;
+	for (size_t k = 0; w->dtype == SPAR_BF16 && k < l->k; k++)
+		half[k / 2 * SPAR_PANEL * 2 + k % 2] = spar_f32_to_bf16(row[k]);
+	for (size_t k = 0; w->dtype != SPAR_BF16 && k < l->k; k++)
+		whole[k * SPAR_PANEL] = row[k];
+}
+
+/* Rows of a weight become columns `first`, first + 1, ... */
 static void pack(const struct spar_weights *w, struct spar_linear *l, size_t first, const float *weight, size_t rows)
 {
 #pragma omp parallel for num_threads(w->threads)
 	for (size_t row = 0; row < rows; row++)
-		for (size_t k = 0; k < l->k; k++) {
-			size_t at = panel_offset(l, w->dtype, first + row, k);
-			if (w->dtype == SPAR_BF16)
-				((uint16_t *)l->panels)[at] = spar_f32_to_bf16(weight[row * l->k + k]);
-			else
-				((float *)l->panels)[at] = weight[row * l->k + k];
-		}
+		pack_row(w, l, first + row, weight + row * l->k);
 }
 
 static void fill(const struct spar_weights *w, void *to, const float *values, size_t n)
@@ -206,32 +212,49 @@ static int place(struct spar_weights *w, const struct spar_config *c, const stru
 	return 0;
 }
 
-int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, struct spar_err *err)
+int spar_weights_refill(struct spar_weights *w, const struct spar_config *c, spar_model_make *make, const void *from,
+			struct spar_err *err)
 {
 	size_t n = 0, largest = 0;
-	struct spar_param *params = spar_config_params(&m->config, &n);
-	bool *before = w->adapted, same_base = before && m->base_hash && m->base_hash == w->base_hash;
-	w->adapted = spar_calloc(n, sizeof *w->adapted);
-	w->base_hash = 0; /* until all of them are there */
+	struct spar_param *params = spar_config_params(c, &n);
 	for (size_t i = 0; i < n; i++) {
 		size_t elements = spar_param_elements(&params[i]);
 		largest = elements > largest ? elements : largest;
 	}
 	float *values = malloc(largest * sizeof *values);
 	int rc = values ? 0 : spar_fail(err, SPAR_FAIL, "no memory for weights");
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		w->adapted[i] = m->has_adapter && spar_lora_hits(&m->lora, &params[i]);
-		if (same_base && !before[i] && !w->adapted[i])
-			continue;
-		rc = spar_model_fetch(m, &params[i], false, values, err);
+	for (size_t i = 0; rc >= 0 && i < n; i++) {
+		rc = make(from, &params[i], values, err);
 		if (rc == 0)
-			rc = place(w, &m->config, &params[i], values, err);
+			rc = place(w, c, &params[i], values, err);
 	}
-	if (rc == 0)
-		w->base_hash = m->base_hash;
-	free(before);
 	free(values);
 	free(params);
+	return rc < 0 ? rc : 0;
+}
+
+/* What a reload goes by: a parameter that neither adapter changes is there already, if the base is the same. */
+struct reload {
+	const struct spar_model *m;
+	bool same_base, *adapted; /* (n_params) by the load before, then by this one */
+};
+
+static int fetch(const void *from, const struct spar_param *p, float *out, struct spar_err *err)
+{
+	const struct reload *r = from;
+	bool *before = &r->adapted[p->index], adapted = r->m->has_adapter && spar_lora_hits(&r->m->lora, p),
+	     same = r->same_base && !*before && !adapted;
+	*before = adapted;
+	return same ? 1 : spar_model_fetch(r->m, p, false, out, err);
+}
+
+int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, struct spar_err *err)
+{
+	struct reload r = {m, m->base_hash && m->base_hash == w->base_hash, w->adapted};
+	w->base_hash = 0; /* until all of them are there */
+	int rc = spar_weights_refill(w, &m->config, fetch, &r, err);
+	if (rc == 0)
+		w->base_hash = m->base_hash;
 	return rc;
 }
 
@@ -239,6 +262,9 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 		      struct spar_err *err)
 {
 	*w = (struct spar_weights){.dtype = dtype, .threads = threads};
+	size_t n = 0;
+	free(spar_config_params(&m->config, &n));
+	w->adapted = spar_calloc(n, sizeof *w->adapted);
 	int rc = take_all(w, &m->config, err);
 	if (rc == 0)
 		rc = spar_weights_reload(w, m, err);

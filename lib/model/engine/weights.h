@@ -45,6 +45,9 @@ int spar_weights_load(struct spar_weights *w, const struct spar_model *m, enum s
 /*! The parameters of another model of the same shape, in place; on the same base only those that its adapter or the one before
  *  changes. After a failure some are the old ones. */
 int spar_weights_reload(struct spar_weights *w, const struct spar_model *m, struct spar_err *err);
+/*! New values, in place: `make` fills `out`, or returns 1 where they are what they were. */
+int spar_weights_refill(struct spar_weights *w, const struct spar_config *c, spar_model_make *make, const void *from,
+			struct spar_err *err);
 void spar_weights_release(struct spar_weights *w);
 
 /*! The embedding of `id` in float32, (hidden). */
