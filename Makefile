@@ -45,7 +45,7 @@ OUR_CXXFLAGS := -std=c++17 $(WARN) -fvisibility=hidden -fopenmp $(SAN_FLAGS)
 LIBS := -ljq -lzstd -lpcre2-8 -lutf8proc -lm -fopenmp $(SAN_FLAGS)
 
 # ---- what there is ----
-TORCH_SRC := lib/tensor/tensor.cpp lib/model/graph.c lib/model/graph/layer.c lib/model/graph/pass.c lib/rl/step.c lib/rl/train_state.c $(wildcard lib/rl/trainer*.c)
+TORCH_SRC := lib/tensor/tensor.cpp lib/model/graph.c $(wildcard lib/model/graph/*.c lib/rl/trainer*.c) lib/rl/step.c lib/rl/train_state.c
 LIB_SRC := $(filter-out $(TORCH_SRC),$(wildcard lib/*/*.c lib/*/*/*.c))
 TOOLS := $(filter-out spar,$(basename $(notdir $(wildcard tools/*.c))))
 TORCH_TOOLS := update

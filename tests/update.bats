@@ -302,3 +302,17 @@ load training
 	jq -en "($own | fabs) < 1e-6 and ($same | fabs) < 1e-6 and $far > 1e-4 and ($adapted - $far | fabs) < 1e-6"
 	run -1 --separate-stderr spar update --model="$MODEL" --beta=0.1 --reference=/nonexistent -q --out="$SCRATCH/x" <"$ROLLOUTS"
 }
+
+@test "rollout and update agree to the bit: of any dtype, after a step too, with an adapter too" {
+	jq -nc 'range(4) | {id: "\(.)", prompt: "what is \(.)?"}' >"$SCRATCH/tasks"
+	for how in "--dtype=float32" "--dtype=bfloat16" "--dtype=bfloat16 --lora=r=4"; do
+		rm -rf "$SCRATCH/policy"
+		# shellcheck disable=SC2086 # options, to be split
+		spar rollout -q --dtype="$(sed -E 's/.*=(float32|bfloat16).*/\1/' <<<"$how")" --policy="$SCRATCH/policy" --batch=1 -n 4 \
+			--temperature=0.9 --max-completion-length=12 "$SCRATCH/tasks" |
+			spar score -q --reward 'ids=.turns[0].completion_ids | add % 7' | spar advantage -q |
+			spar update -q $how --model="$MODEL" --policy="$SCRATCH/policy" --learning-rate=1e-2 --max-steps=4 >"$SCRATCH/m"
+		jq -e -s 'length == 4 and all(.[]; .["sampling/sampling_logp_difference/max"] == 0)
+			and any(.[]; .weights_changed > 0)' "$SCRATCH/m"
+	done
+}

@@ -49,7 +49,7 @@ static void place(struct spar_graph *g, const struct spar_param *p, const float 
 
 /* ---- LoRA ---- */
 
-static bool has_adapter(const struct spar_graph *g, const struct spar_param *p)
+bool spar_graph_adapts(const struct spar_graph *g, const struct spar_param *p)
 {
 	return g->lora && p->kind == SPAR_PARAM_LINEAR && spar_lora_hits(g->lora, p);
 }
@@ -65,7 +65,7 @@ static int choose_lora(struct spar_graph *g, const struct spar_graph_opt *opt, s
 		if (g->params[i].kind == SPAR_PARAM_HEAD && spar_lora_hits(g->lora, &g->params[i]))
 			return spar_fail(err, SPAR_INPUT, "%s: an adapter of the head cannot be trained",
 					 g->params[i].name);
-		hits += has_adapter(g, &g->params[i]);
+		hits += spar_graph_adapts(g, &g->params[i]);
 	}
 	if (hits == 0)
 		g->lora->all_linear = true;
@@ -129,7 +129,7 @@ static int load_weights(struct spar_graph *g, struct spar_err *err)
 		rc = spar_model_fetch(g->model, p, g->lora != NULL, values, err);
 		if (rc == 0)
 			place(g, p, values);
-		if (rc == 0 && has_adapter(g, p))
+		if (rc == 0 && spar_graph_adapts(g, p))
 			rc = add_adapter(g, p, err);
 		free(values);
 	}
@@ -146,6 +146,9 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 	g->model = m;
 	g->type = opt->dtype == SPAR_BF16 ? SPAR_TENSOR_BF16 : SPAR_TENSOR_F32;
 	g->frozen = opt->frozen;
+	g->tensors = opt->tensors;
+	g->checkpointing = opt->checkpointing;
+	g->threads = opt->threads;
 	g->seed = opt->seed;
 	g->vocab = opt->vocab_limit && opt->vocab_limit < c->vocab_size ? opt->vocab_limit : c->vocab_size;
 	int rc = spar_tensor_start(opt->threads, err);
@@ -155,13 +158,12 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 		goto fail;
 	g->own = spar_scope_new(g->device, false);
 	g->layers = spar_calloc(c->n_layers, sizeof *g->layers);
-	if (opt->checkpointing)
-		g->checkpoints = spar_calloc(c->n_layers + 1, sizeof(struct spar_tensor *));
 	g->params = spar_config_params(c, &g->n_params);
 	g->trained = spar_calloc(2 * g->n_params, sizeof *g->trained);
 	if (opt->lora && !opt->frozen && (rc = choose_lora(g, opt, err)) < 0)
 		goto fail;
-	if ((rc = load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
+	bool engine_only = opt->frozen && !opt->tensors && !g->device.cuda;
+	if ((rc = engine_only ? 0 : load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
 		goto fail;
 	if (c->tie_word_embeddings)
 		g->outside.part[SPAR_PART_HEAD] = g->outside.part[SPAR_PART_EMBED];
@@ -180,7 +182,8 @@ void spar_graph_free(struct spar_graph *g)
 	spar_scope_free(g->own);
 	free(g->params);
 	free(g->layers);
-	free(g->checkpoints);
+	spar_engine_free(g->engine);
+	spar_engine_free(g->base);
 	free(g->trained);
 	if (g->lora)
 		spar_lora_release(g->lora);
@@ -222,6 +225,7 @@ int spar_graph_step(struct spar_graph *g, const struct spar_adamw *how, struct s
 		report->n_changed +=
 		    spar_tensor_adamw_step(s, t->w, t->moment1, t->moment2, spar_tensor_grad(s, t->w), &a);
 	}
+	g->stale = g->stale || report->finite;
 	int rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	spar_graph_zero(g);
@@ -273,6 +277,7 @@ int spar_graph_set(struct spar_graph *g, size_t i, enum spar_graph_what what, co
 {
 	struct spar_scope *s = spar_scope_new(g->device, false);
 	spar_tensor_write(s, pick(g, s, i, what), in, spar_graph_elements(g, i));
+	g->stale = g->stale || what == SPAR_GRAPH_WEIGHT;
 	int rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	return rc;
@@ -283,26 +288,34 @@ const struct spar_lora_config *spar_graph_lora(const struct spar_graph *g)
 	return g->lora;
 }
 
-/* The present value of a parameter, adapter added, in float32. Frozen ones may be here in bfloat16 only, so under LoRA
- * they are taken from the model. */
-static int present(const struct spar_graph *g, const struct spar_param *p, float *out, struct spar_err *err)
+static int add_present_adapter(struct spar_graph *g, const struct spar_param *p, float *out, struct spar_err *err)
+{
+	const struct module *l = home(g, p);
+	size_t r = spar_lora_rank(g->lora, p);
+	struct spar_scope *s = spar_scope_new(g->device, false);
+	float *a = spar_malloc(r * p->cols * sizeof *a), *b = spar_malloc(p->rows * r * sizeof *b);
+	spar_tensor_read(s, l->a, a, r * p->cols);
+	spar_tensor_read(s, l->b, b, p->rows * r);
+	int rc = spar_scope_status(s, err);
+	if (rc == 0)
+		spar_lora_add(out, b, a, p->rows, p->cols, r, (float)l->scale);
+	free(a);
+	free(b);
+	spar_scope_free(s);
+	return rc;
+}
+
+/* Frozen parameters may be here in bfloat16 only, so under LoRA they are taken from the model. */
+int spar_graph_present(const struct spar_graph *g, const struct spar_param *p, float *out, struct spar_err *err)
 {
 	struct spar_graph *mine = (struct spar_graph *)g;
-	struct spar_scope *s = spar_scope_new(g->device, false);
-	int rc = 0;
-	if (!g->lora && !g->frozen)
-		spar_tensor_read(s, *slot(mine, p), out, spar_param_elements(p));
-	else
-		rc = spar_model_fetch(g->model, p, g->lora != NULL, out, err);
-	if (rc == 0 && has_adapter(g, p)) {
-		const struct module *l = home(mine, p);
-		size_t shape[] = {p->rows, p->cols};
-		struct spar_tensor *w = spar_tensor_from_f32(s, out, 2, shape);
-		w = spar_tensor_add_scaled(s, w, spar_tensor_matmul(s, l->b, l->a), l->scale);
-		spar_tensor_read(s, w, out, spar_param_elements(p));
+	if (g->lora || g->frozen) {
+		int rc = spar_model_fetch(g->model, p, g->lora != NULL, out, err);
+		return rc == 0 && spar_graph_adapts(g, p) ? add_present_adapter(mine, p, out, err) : rc;
 	}
-	if (rc == 0)
-		rc = spar_scope_status(s, err);
+	struct spar_scope *s = spar_scope_new(g->device, false);
+	spar_tensor_read(s, *slot(mine, p), out, spar_param_elements(p));
+	int rc = spar_scope_status(s, err);
 	spar_scope_free(s);
 	return rc;
 }
@@ -313,7 +326,7 @@ static int save_whole(const struct spar_graph *g, const char *dir, enum spar_dty
 	int rc = spar_model_copy_side_files(g->model->base_dir, dir, err);
 	for (size_t i = 0; i < g->n_params && rc == 0; i++) {
 		values[i] = malloc(spar_param_elements(&g->params[i]) * sizeof **values);
-		rc = values[i] ? present(g, &g->params[i], values[i], err)
+		rc = values[i] ? spar_graph_present(g, &g->params[i], values[i], err)
 			       : spar_fail(err, SPAR_FAIL, "%s: out of memory", g->params[i].name);
 	}
 	if (rc == 0)
@@ -331,7 +344,7 @@ static int save_adapter(const struct spar_graph *g, const char *dir, const char 
 	float **a = spar_calloc(g->n_params, sizeof *a), **b = spar_calloc(g->n_params, sizeof *b);
 	int rc = 0;
 	for (size_t i = 0; i < g->n_params && rc == 0; i++) { /* trained: A and B in turn, in the same order */
-		if (!has_adapter(g, &g->params[i]))
+		if (!spar_graph_adapts(g, &g->params[i]))
 			continue;
 		modules[n] = &g->params[i];
 		a[n] = spar_malloc(spar_graph_elements(g, 2 * n) * sizeof **a);

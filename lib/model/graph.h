@@ -1,5 +1,7 @@
 /* graph.h - the same transformer for training, over tensor/tensor.h (libtorch). One forward and backward over a prefix
- * tree (rl/pack.h layout). The loss is not in here: the trainer computes dL/dlogprob of every target in plain C
+ * tree (rl/pack.h layout). On a CPU the forward is the engine's (model/engine.h) and what it leaves is the value of the
+ * tensors that the backward goes by: so sampler and trainer give a token the same probability, to the bit. On a GPU, and
+ * where dropout is on, tensors do both. The loss is not in here: the trainer computes dL/dlogprob of every target in plain C
  * (rl/objective.h) and hands it back, so an objective is a function of numbers and needs no tensors.
  *
  *	spar_graph_new(&g, &model, &opt, &err);
@@ -31,6 +33,7 @@ struct spar_graph_opt {
 	size_t vocab_limit; /* as the engine's: logits of ids at or above are left out of the softmax; 0: none */
 	bool frozen;        /* no gradients at all: a reference model */
 	bool checkpointing; /* keep only the layers' inputs and run each layer again in the backward */
+	bool tensors;       /* the forward by tensors on a CPU too, as on a GPU: the twin that tests compare with */
 };
 
 /*! `m` is borrowed and must outlive the graph (saving reads the base weights again). */

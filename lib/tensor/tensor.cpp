@@ -1,7 +1,9 @@
 #include "tensor/tensor.h"
+#include "tensor/fused.h"
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -140,20 +142,52 @@ Tensor activate_backward(const Tensor &dy, const Tensor &x, int64_t kind)
 	return kind == SPAR_TENSOR_SILU ? at::silu_backward(dy, x) : at::gelu_backward(dy, x, "tanh");
 }
 
+/* body(begin, n) over ranges of n_all numbers, on a CPU. */
+template <class Body> void each_range(int64_t n_all, Body body)
+{
+	at::parallel_for(0, n_all, 1 << 14,
+			 [&](int64_t begin, int64_t end) { body(begin, static_cast<size_t>(end - begin)); });
+}
+
+char *bytes(const Tensor &t, int64_t at)
+{
+	return static_cast<char *>(t.data_ptr()) + at * static_cast<int64_t>(t.element_size());
+}
+
 struct Gated : Function<Gated> {
+	static spar_fused how(const Tensor &x, int64_t kind)
+	{
+		return {x.scalar_type() == at::kBFloat16, kind == SPAR_TENSOR_GELU_TANH};
+	}
+
 	static Tensor forward(AutogradContext *ctx, Tensor gate, Tensor up, int64_t kind)
 	{
+		gate = gate.contiguous(), up = up.contiguous();
 		ctx->save_for_backward({gate, up});
 		ctx->saved_data["kind"] = kind;
-		return activate(gate, kind).mul_(up);
+		if (!gate.is_cpu())
+			return activate(gate, kind).mul_(up);
+		Tensor out = at::empty_like(gate);
+		each_range(gate.numel(), [&](int64_t at, size_t n) {
+			spar_fused_gated(how(gate, kind), n, bytes(gate, at), bytes(up, at), bytes(out, at));
+		});
+		return out;
 	}
 
 	static variable_list backward(AutogradContext *ctx, variable_list dys)
 	{
 		variable_list saved = ctx->get_saved_variables();
+		const Tensor &gate = saved[0], &up = saved[1];
 		int64_t kind = ctx->saved_data["kind"].toInt();
-		return {activate_backward(at::mul(dys[0], saved[1]), saved[0], kind),
-			activate(saved[0], kind).mul_(dys[0]), Tensor()};
+		if (!gate.is_cpu())
+			return {activate_backward(at::mul(dys[0], up), gate, kind), activate(gate, kind).mul_(dys[0]),
+				Tensor()};
+		Tensor dy = dys[0].contiguous(), dgate = at::empty_like(gate), dup = at::empty_like(gate);
+		each_range(gate.numel(), [&](int64_t at, size_t n) {
+			spar_fused_gated_backward(how(gate, kind), n, bytes(gate, at), bytes(up, at), bytes(dy, at),
+						  bytes(dgate, at), bytes(dup, at));
+		});
+		return {dgate, dup, Tensor()};
 	}
 };
 
@@ -209,6 +243,53 @@ struct DroppedLinear : Function<DroppedLinear> {
 		Tensor dy = at::mul(dys[0], 1 / (1 - p));
 		return {ctx->needs_input_grad(0) ? drop(at::mm(dy, saved[1]), p, seed) : Tensor(),
 			at::mm(dy.t(), drop(saved[0], p, seed)), Tensor(), Tensor()};
+	}
+};
+
+/* A shape without values: one zero in memory. */
+Tensor blank(at::IntArrayRef shape, const at::TensorOptions &options)
+{
+	return at::zeros({1}, options).expand(shape);
+}
+
+/* In place of an operand that is not there. */
+Tensor nothing()
+{
+	return at::empty({0}, at::kFloat);
+}
+
+struct PromisedLinear : Function<PromisedLinear> {
+	static Tensor forward(AutogradContext *ctx, Tensor x, Tensor w, Tensor bias)
+	{
+		(void)bias;
+		ctx->save_for_backward({x, w});
+		return blank({x.size(0), w.size(0)}, x.options());
+	}
+
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		variable_list saved = ctx->get_saved_variables();
+		const Tensor &dy = dys[0];
+		return {ctx->needs_input_grad(0) ? at::mm(dy, saved[1]) : Tensor(),
+			ctx->needs_input_grad(1) ? at::mm(dy.t(), saved[0]) : Tensor(),
+			ctx->needs_input_grad(2) ? dy.sum(0) : Tensor()};
+	}
+};
+
+struct Settle : Function<Settle> {
+	static Tensor forward(AutogradContext *ctx, Tensor value, Tensor a, Tensor b)
+	{
+		ctx->saved_data["a"] = static_cast<int64_t>(a.scalar_type());
+		ctx->saved_data["b"] = static_cast<int64_t>(b.scalar_type());
+		return value.detach();
+	}
+
+	static variable_list backward(AutogradContext *ctx, variable_list dys)
+	{
+		auto a = static_cast<at::ScalarType>(ctx->saved_data["a"].toInt());
+		auto b = static_cast<at::ScalarType>(ctx->saved_data["b"].toInt());
+		return {Tensor(), ctx->needs_input_grad(1) ? dys[0].to(a) : Tensor(),
+			ctx->needs_input_grad(2) ? dys[0].to(b) : Tensor()};
 	}
 };
 
@@ -446,13 +527,15 @@ Tensor weights(const Tensor &q, const Tensor &k, const Chunk &c, double cap, Ten
 
 struct Attend : Function<Attend> {
 	static Tensor forward(AutogradContext *ctx, Tensor q, Tensor k, Tensor v, int64_t tree_address, double scale,
-			      double cap)
+			      double cap, bool promised)
 	{
 		ctx->save_for_backward({q, k, v});
 		ctx->saved_data["tree"] = tree_address;
 		ctx->saved_data["scale"] = scale;
 		ctx->saved_data["cap"] = cap;
 		int64_t n_kv = k.size(0), n = q.size(1), d = q.size(2);
+		if (promised)
+			return blank({n, q.size(0) * d}, v.options());
 		Tensor values = v.detach().to(at::kFloat).view({n, n_kv, d}).transpose(0, 1);
 		Tensor qs = q.detach(), ks = k.detach();
 		Tensor out = at::empty({n, q.size(0), d}, q.options());
@@ -471,8 +554,9 @@ struct Attend : Function<Attend> {
 		variable_list saved = ctx->get_saved_variables();
 		Tensor q = saved[0].detach(), k = saved[1].detach(), v = saved[2].detach();
 		int64_t n_heads = q.size(0), n_kv = k.size(0), n = q.size(1), d = q.size(2);
-		Tensor values = v.to(at::kFloat).view({n, n_kv, d}).transpose(0, 1);
-		Tensor dout = dys[0].to(at::kFloat).reshape({n, n_heads, d}).transpose(0, 1);
+		auto type = v.scalar_type(); /* of all products but the scores */
+		Tensor values = v.view({n, n_kv, d}).transpose(0, 1);
+		Tensor dout = dys[0].reshape({n, n_heads, d}).transpose(0, 1);
 		Tensor dq = at::empty_like(q);
 		const auto &tree = *reinterpret_cast<const spar_tree *>(ctx->saved_data["tree"].toInt());
 		std::vector<Tensor> dks(tree.shares.size() - 1),
@@ -486,35 +570,45 @@ struct Attend : Function<Attend> {
 			Tensor qc = queries(q, c, n_kv, scale), kc = collect(k, c), vc = collect(values, c), bend;
 			Tensor p = weights(qc, kc, c, cap, &bend);
 			Tensor dc = dout.narrow(1, c.row, c.n_rows).reshape({n_kv, -1, d});
-			spread(dvs[w], at::bmm(p.transpose(1, 2), dc), c);
-			Tensor ds = at::_softmax_backward_data(at::bmm(dc, vc.transpose(1, 2)), p, -1, at::kFloat);
+			spread(dvs[w], at::bmm(p.to(type).transpose(1, 2), dc), c);
+			Tensor dp = at::bmm(dc, vc.transpose(1, 2)).to(at::kFloat);
+			Tensor ds = at::_softmax_backward_data(dp, p, -1, at::kFloat);
 			if (cap > 0)
 				ds = ds.sub_(at::mul(ds, bend.square_()));
-			spread(dks[w], at::bmm(ds.transpose(1, 2), qc), c);
-			dq.narrow(1, c.row, c.n_rows).copy_(at::bmm(ds, kc).mul_(scale).view({-1, c.n_rows, d}));
+			ds = ds.to(type);
+			spread(dks[w], at::bmm(ds.transpose(1, 2), qc.to(type)), c);
+			dq.narrow(1, c.row, c.n_rows)
+			    .copy_(at::bmm(ds, kc.to(type)).mul_(scale).view({-1, c.n_rows, d}));
 		});
 		for (size_t w = 1; w < dks.size(); w++)
 			if (dks[w].defined()) {
 				dks[0].add_(dks[w]);
 				dvs[0].add_(dvs[w]);
 			}
-		return {dq,       dks[0],   dvs[0].transpose(0, 1).flatten(1).to(v.scalar_type()),
-			Tensor(), Tensor(), Tensor()};
+		return {dq,       dks[0],  dvs[0].transpose(0, 1).flatten(1).to(v.scalar_type()), Tensor(), Tensor(),
+			Tensor(), Tensor()};
 	}
 };
 
-/* One AdamW step on a piece that fits the caches; everything is flat. */
-int64_t adamw_piece(Tensor w, Tensor m, Tensor v, Tensor grad, const struct spar_tensor_adamw *how)
+int64_t adamw_by_tensors(const Tensor &w, const Tensor &m, const Tensor &v, const Tensor &g, const spar_fused_adamw &a)
 {
-	double c1 = 1 - std::pow(how->b1, static_cast<double>(how->step));
-	double c2 = 1 - std::pow(how->b2, static_cast<double>(how->step));
-	Tensor g = at::mul(grad, how->grad_scale), old = w.clone();
-	m.mul_(how->b1).add_(g, 1 - how->b1);
-	v.mul_(how->b2).addcmul_(g, g, 1 - how->b2);
-	if (how->decay != 0)
-		w.mul_(1 - how->lr * how->decay);
-	w.addcdiv_(m, at::sqrt(v).div_(std::sqrt(c2)).add_(how->eps), -how->lr / c1);
+	Tensor old = w.clone(), scaled = at::mul(g, a.grad_scale);
+	m.mul_(a.b1).add_(scaled, 1 - a.b1);
+	v.mul_(a.b2).addcmul_(scaled, scaled, 1 - a.b2);
+	w.mul_(a.keep).addcdiv_(m, at::sqrt(v).mul_(a.root).add_(a.eps), -a.step_size);
 	return at::count_nonzero(at::ne(w, old)).item<int64_t>();
+}
+
+int64_t adamw(const Tensor &w, const Tensor &m, const Tensor &v, const Tensor &g, const spar_fused_adamw &a)
+{
+	if (!w.is_cpu())
+		return adamw_by_tensors(w, m, v, g, a);
+	std::atomic<size_t> changed{0};
+	float *data[] = {w.data_ptr<float>(), m.data_ptr<float>(), v.data_ptr<float>(), g.data_ptr<float>()};
+	each_range(w.numel(), [&](int64_t at, size_t n) {
+		changed += spar_fused_adamw_step(&a, n, data[0] + at, data[1] + at, data[2] + at, data[3] + at);
+	});
+	return static_cast<int64_t>(changed);
 }
 
 } // namespace
@@ -622,6 +716,13 @@ struct spar_tensor *spar_tensor_zeros(struct spar_scope *s, enum spar_tensor_typ
 	});
 }
 
+struct spar_tensor *spar_tensor_unset(struct spar_scope *s, enum spar_tensor_type type, int n_dims, const size_t *shape)
+{
+	return make(s, {}, [&] {
+		return at::empty(sizes(n_dims, shape), at::TensorOptions(s->device).dtype(scalar_type(type)));
+	});
+}
+
 struct spar_tensor *spar_tensor_from_f32(struct spar_scope *s, const float *data, int n_dims, const size_t *shape)
 {
 	return make(s, {}, [&] {
@@ -648,6 +749,11 @@ struct spar_tensor *spar_tensor_to(struct spar_scope *s, const struct spar_tenso
 struct spar_tensor *spar_tensor_detach(struct spar_scope *s, const struct spar_tensor *t)
 {
 	return make(s, {t}, [&] { return t->t.detach(); });
+}
+
+void *spar_tensor_data(struct spar_tensor *t)
+{
+	return t && t->t.is_cpu() && t->t.is_contiguous() ? t->t.data_ptr() : nullptr;
 }
 
 void spar_tensor_read(struct spar_scope *s, const struct spar_tensor *t, float *out, size_t n)
@@ -761,10 +867,12 @@ struct spar_tensor *spar_tensor_matmul(struct spar_scope *s, const struct spar_t
 }
 
 struct spar_tensor *spar_tensor_linear(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *w,
-				       const struct spar_tensor *bias)
+				       const struct spar_tensor *bias, bool promised)
 {
-	return make(s, {x, w},
-		    [&] { return at::linear(x->t, w->t, bias ? c10::optional<Tensor>(bias->t) : c10::nullopt); });
+	return make(s, {x, w}, [&] {
+		return promised ? PromisedLinear::apply(x->t, w->t, bias ? bias->t : nothing())
+				: at::linear(x->t, w->t, bias ? c10::optional<Tensor>(bias->t) : c10::nullopt);
+	});
 }
 
 double spar_tensor_norm(struct spar_scope *s, const struct spar_tensor *a)
@@ -788,7 +896,13 @@ void spar_tensor_add_at(struct spar_scope *s, struct spar_tensor *t, const struc
 void spar_tensor_add_product(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *a,
 			     const struct spar_tensor *b)
 {
-	run(s, {t, a, b}, [&] { t->t.narrow(0, 0, a->t.size(1)).addmm_(a->t.t(), b->t); });
+	run(s, {t, a, b}, [&] {
+		Tensor to = t->t.narrow(0, 0, a->t.size(1));
+		if (to.scalar_type() == a->t.scalar_type())
+			to.addmm_(a->t.t(), b->t);
+		else
+			to.add_(at::mm(a->t.t(), b->t));
+	});
 }
 
 /* ---- pieces of a transformer ---- */
@@ -893,13 +1007,19 @@ struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *
 
 struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_tensor *q, const struct spar_tensor *k,
 				       const struct spar_tensor *v, const struct spar_tree *tree, double scale,
-				       double cap)
+				       double cap, bool promised)
 {
 	return make(s, {q, k, v}, [&] {
 		TORCH_CHECK(tree && q->t.size(1) == tree->n_nodes, "attention over ", q->t.size(1),
 			    " rows with another tree");
-		return Attend::apply(q->t, k->t, v->t, reinterpret_cast<int64_t>(tree), scale, cap);
+		return Attend::apply(q->t, k->t, v->t, reinterpret_cast<int64_t>(tree), scale, cap, promised);
 	});
+}
+
+struct spar_tensor *spar_tensor_settle(struct spar_scope *s, const struct spar_tensor *value,
+				       const struct spar_tensor *a, const struct spar_tensor *b)
+{
+	return make(s, {value, a}, [&] { return Settle::apply(value->t, a->t, b ? b->t : nothing()); });
 }
 
 /* ---- gradients and the optimizer ---- */
@@ -932,23 +1052,15 @@ void spar_tensor_backward(struct spar_scope *s, const struct spar_tensor *y, con
 size_t spar_tensor_adamw_step(struct spar_scope *s, struct spar_tensor *w, struct spar_tensor *m, struct spar_tensor *v,
 			      const struct spar_tensor *grad, const struct spar_tensor_adamw *how)
 {
+	double c1 = 1 - std::pow(how->b1, static_cast<double>(how->step));
+	double c2 = 1 - std::pow(how->b2, static_cast<double>(how->step));
+	spar_fused_adamw a = {static_cast<float>(how->b1),          static_cast<float>(how->b2),
+			      static_cast<float>(how->eps),         static_cast<float>(1 - how->lr * how->decay),
+			      static_cast<float>(how->grad_scale),  static_cast<float>(how->lr / c1),
+			      static_cast<float>(1 / std::sqrt(c2))};
 	int64_t changed = 0;
-	run(s, {w, m, v, grad}, [&] {
-		Tensor flat[4] = {w->t.detach().view(-1), m->t.view(-1), v->t.view(-1), grad->t.reshape(-1)};
-		int64_t n = flat[0].numel(), piece = s->device.is_cpu() ? 1 << 15 : n,
-			n_pieces = n ? (n + piece - 1) / piece : 0;
-		std::vector<int64_t> counts(n_pieces);
-		at::parallel_for(0, n_pieces, 1, [&](int64_t begin, int64_t end) {
-			c10::AutoGradMode no_grad(false);
-			for (int64_t i = begin; i < end; i++) {
-				int64_t at = i * piece, size = std::min(piece, n - at);
-				counts[i] = adamw_piece(flat[0].narrow(0, at, size), flat[1].narrow(0, at, size),
-							flat[2].narrow(0, at, size), flat[3].narrow(0, at, size), how);
-			}
-		});
-		for (int64_t c : counts)
-			changed += c;
-	});
+	run(s, {w, m, v, grad},
+	    [&] { changed = adamw(w->t.detach().view(-1), m->t.view(-1), v->t.view(-1), grad->t.reshape(-1), a); });
 	return static_cast<size_t>(changed);
 }
 

@@ -17,7 +17,9 @@
  *     memory) or in place.
  *  5. Types: F32, BF16, and INDEX (64-bit row or column numbers). Products are made in the type of their operands;
  *     normalisation, rotation, attention, softmax and sums are F32 inside.
- *  6. One thread calls. Results are the same from run to run for the same number of threads (on a CPU).
+ *  6. A promised result has its shape, and takes part in the backward, but is not computed: spar_tensor_settle says what
+ *     its value is, where that is known from elsewhere (the engine's forward).
+ *  7. One thread calls. Results are the same from run to run for the same number of threads (on a CPU).
  */
 #ifndef SPAR_TENSOR_TENSOR_H
 #define SPAR_TENSOR_TENSOR_H
@@ -71,6 +73,8 @@ int spar_scope_status(const struct spar_scope *s, struct spar_err *err);
 
 struct spar_tensor *spar_tensor_zeros(struct spar_scope *s, enum spar_tensor_type type, int n_dims,
 				      const size_t *shape);
+struct spar_tensor *spar_tensor_unset(struct spar_scope *s, enum spar_tensor_type type, int n_dims,
+				      const size_t *shape); /* to be written by spar_tensor_data */
 struct spar_tensor *spar_tensor_from_f32(struct spar_scope *s, const float *data, int n_dims,
 					 const size_t *shape);                                 /* copied */
 struct spar_tensor *spar_tensor_from_i32(struct spar_scope *s, const int32_t *data, size_t n); /* copied, as INDEX */
@@ -78,6 +82,8 @@ struct spar_tensor *spar_tensor_to(struct spar_scope *s, const struct spar_tenso
 				   enum spar_tensor_type type); /* t itself if it has that type */
 struct spar_tensor *spar_tensor_detach(struct spar_scope *s,
 				       const struct spar_tensor *t); /* view outside the recorded graph */
+/*! Its elements in place, row-major in its type, as long as it lives; NULL: not in the host's memory, or a view with gaps. */
+void *spar_tensor_data(struct spar_tensor *t);
 void spar_tensor_read(struct spar_scope *s, const struct spar_tensor *t, float *out, size_t n); /* n: elements of t */
 void spar_tensor_write(struct spar_scope *s, struct spar_tensor *t, const float *in, size_t n); /* in place */
 
@@ -115,7 +121,11 @@ struct spar_tensor *spar_tensor_max_last(struct spar_scope *s, const struct spar
 struct spar_tensor *spar_tensor_matmul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
 /*! x (rows, in), w (out, in), bias (out) or NULL -> x w^T + bias (rows, out) */
 struct spar_tensor *spar_tensor_linear(struct spar_scope *s, const struct spar_tensor *x, const struct spar_tensor *w,
-				       const struct spar_tensor *bias);
+				       const struct spar_tensor *bias, bool promised);
+/*! a + b (NULL: nothing), of which the value is known: either may be a promise. In value's type; a and b get the gradient
+ *  in theirs. */
+struct spar_tensor *spar_tensor_settle(struct spar_scope *s, const struct spar_tensor *value,
+				       const struct spar_tensor *a, const struct spar_tensor *b);
 double spar_tensor_norm(struct spar_scope *s, const struct spar_tensor *a); /* sqrt of the sum of squares */
 
 /* In place: */
@@ -124,7 +134,7 @@ void spar_tensor_scale_rows(struct spar_scope *s, struct spar_tensor *t,
 /*! t[i, column[i]] += by[i] */
 void spar_tensor_add_at(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *column,
 			const struct spar_tensor *by);
-/*! The first rows of t (as many as a has columns) += a^T b; a (k, n), b (k, m), t (>= n, m). */
+/*! The first rows of t (as many as a has columns) += a^T b; a (k, n), b (k, m) of one type, t (>= n, m). */
 void spar_tensor_add_product(struct spar_scope *s, struct spar_tensor *t, const struct spar_tensor *a,
 			     const struct spar_tensor *b);
 
@@ -181,7 +191,7 @@ struct spar_tree *spar_tree_new(struct spar_scope *s, const struct spar_branch *
  *  cap, scores become cap * tanh(score / cap) before the softmax; 0: none. `tree` must live until the backward is done. */
 struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_tensor *q, const struct spar_tensor *k,
 				       const struct spar_tensor *v, const struct spar_tree *tree, double scale,
-				       double cap);
+				       double cap, bool promised);
 
 /* ---- gradients and the optimizer ---- */
 

@@ -55,26 +55,60 @@ static void check_engine(const struct spar_model *m, const struct row *r, float 
 	spar_engine_free(e);
 }
 
-/* `want`: log-probabilities of ids[1..n) at temperature 0.7. */
-static void check_graph(const struct spar_model *m, const struct row *r, const float *want)
+/* All gradients, one after the other. */
+static float *gradients(const struct spar_graph *g, size_t *n)
+{
+	size_t at = 0;
+	*n = 0;
+	for (size_t i = 0; i < spar_graph_count(g); i++)
+		*n += spar_graph_elements(g, i);
+	float *all = spar_malloc(*n * sizeof *all);
+	for (size_t i = 0; i < spar_graph_count(g); at += spar_graph_elements(g, i++))
+		CHECK(spar_graph_get(g, i, SPAR_GRAPH_GRAD, all + at, &err) == 0);
+	return all;
+}
+
+/* `want`: log-probabilities of ids[1..n) at temperature 0.7. Returns the gradients of their sum. */
+static float *check_graph(const struct spar_model *m, const struct row *r, bool tensors, const float *want, size_t *n)
 {
 	struct spar_graph *g;
-	struct spar_graph_opt opt = {.dtype = SPAR_F32, .threads = 1};
+	struct spar_graph_opt opt = {.dtype = SPAR_F32, .threads = 1, .tensors = tensors};
 	struct spar_pack_builder *b = spar_pack_begin();
 	uint8_t mask[MAX_IDS];
-	float got[MAX_IDS];
+	float got[MAX_IDS], ones[MAX_IDS];
 	double worst = 0;
 	memset(mask, 1, sizeof mask);
 	spar_pack_add(b, r->ids, mask, r->n_ids);
 	struct spar_pack *p = spar_pack_end(b, 1);
+	for (size_t i = 0; i < p->n_targets; i++)
+		ones[i] = 1;
 	CHECK(spar_graph_new(&g, m, &opt, &err) == 0);
-	CHECK(spar_graph_forward(g, p, 0.7, SPAR_GRAPH_INFER, got, NULL, NULL, &err) == 0);
+	CHECK(spar_graph_forward(g, p, 0.7, SPAR_GRAPH_TRAIN, got, NULL, NULL, &err) == 0);
 	for (size_t i = 0; i < p->n_refs; i++)
 		worst = fmax(worst, fabs((double)got[p->ref_target[i]] - want[i]));
 	CHECK(p->n_refs == r->n_ids - 1);
-	CHECK_NEAR(worst, 0, 1e-4);
+	CHECK_NEAR(worst, 0, tensors ? 1e-4 : 0);
+	CHECK(spar_graph_backward(g, ones, NULL, &err) == 0);
+	float *all = gradients(g, n);
 	spar_graph_free(g);
 	spar_pack_free(p);
+	return all;
+}
+
+/* The engine's forward, and what it leaves, give the gradients that tensors alone give. */
+static void check_graphs(const struct spar_model *m, const struct row *r, const float *want)
+{
+	size_t n;
+	double square = 0, difference = 0;
+	float *a = check_graph(m, r, false, want, &n), *b = check_graph(m, r, true, want, &n);
+	for (size_t i = 0; i < n; i++) {
+		square += (double)b[i] * b[i];
+		difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+	}
+	printf("%s: gradients of both forwards %.1e apart\n", r->name, sqrt(difference / square));
+	CHECK(square > 0 && difference < 4e-10 * square); /* 2e-5 of its length */
+	free(a);
+	free(b);
 }
 
 static void check_family(const char *dir, struct spar_record *rec, struct row *r)
@@ -85,7 +119,7 @@ static void check_family(const char *dir, struct spar_record *rec, struct row *r
 	CHECK(spar_model_open(&m, folder, &err) == 0);
 	if (m.dir && r->logits && r->n_ids <= MAX_IDS && r->vocab == m.config.vocab_size && r->vocab <= MAX_VOCAB) {
 		check_engine(&m, r, logprobs);
-		check_graph(&m, r, logprobs);
+		check_graphs(&m, r, logprobs);
 		spar_model_close(&m);
 	} else {
 		CHECK(!"the row fits its model");

@@ -141,11 +141,11 @@ static void check_attention(void)
 	for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
 		attend_plainly(q, k, v, parent, rows[r].window, rows[r].scale, rows[r].cap, want);
 		struct spar_scope *s = spar_scope_new(cpu, false);
-		struct spar_tensor *out =
-		    spar_tensor_attend(s, spar_tensor_from_f32(s, q, 3, (size_t[]){HEADS, NODES, D}),
-				       spar_tensor_from_f32(s, k, 3, (size_t[]){KV, NODES, D}),
-				       spar_tensor_from_f32(s, v, 2, (size_t[]){NODES, KV * D}),
-				       spar_tree_new(s, branches, n, rows[r].window), rows[r].scale, rows[r].cap);
+		struct spar_tensor *out = spar_tensor_attend(
+		    s, spar_tensor_from_f32(s, q, 3, (size_t[]){HEADS, NODES, D}),
+		    spar_tensor_from_f32(s, k, 3, (size_t[]){KV, NODES, D}),
+		    spar_tensor_from_f32(s, v, 2, (size_t[]){NODES, KV * D}),
+		    spar_tree_new(s, branches, n, rows[r].window), rows[r].scale, rows[r].cap, false);
 		spar_tensor_read(s, out, got, Q);
 		CHECK(spar_scope_status(s, &err) == 0);
 		double worst = 0;
