@@ -1,6 +1,7 @@
 #include "rl/policy.h"
 #include "base/file.h"
 #include "base/opt.h"
+#include "base/process.h"
 #include "model/model.h"
 #include "record/object.h"
 #include "record/record.h"
@@ -133,6 +134,28 @@ static int64_t holder(int lock)
 	return fcntl(lock, F_GETLK, &l) < 0 || l.l_type == F_UNLCK ? 0 : l.l_pid;
 }
 
+/* The same, but for one that has been killed and only has not let go of it. */
+static int64_t living_holder(int lock)
+{
+	int64_t pid = holder(lock);
+	return pid && spar_process_is_ending(pid) ? 0 : pid;
+}
+
+/* Not before one that has been killed has let go of it. */
+static int take_lock(const struct spar_policy *p, struct spar_err *err)
+{
+	struct flock l = whole_file();
+	for (; fcntl(p->lock, F_SETLK, &l) < 0; spar_wait_input(-1, POLL_MS)) {
+		if (errno != EACCES && errno != EAGAIN)
+			return spar_fail(err, SPAR_FAIL, "%s/lock: %s", p->dir, strerror(errno));
+		int64_t pid = living_holder(p->lock);
+		if (pid)
+			return spar_fail(err, SPAR_FAIL, "%s: another update is at work here (process %" PRId64 ")",
+					 p->dir, pid);
+	}
+	return 0;
+}
+
 static int write_session(const struct spar_policy *p, bool ended, struct spar_err *err)
 {
 	struct spar_str s = SPAR_STR_INIT;
@@ -217,15 +240,10 @@ static int settle(struct spar_policy *p, int64_t *step, struct spar_err *err)
 
 int spar_policy_claim(struct spar_policy **out, const char *dir, int64_t *step, struct spar_err *err)
 {
-	struct flock l = whole_file();
 	struct spar_policy *p = *out = open_dir(dir, true, err);
 	if (!p)
 		return -(int)SPAR_FAIL;
-	int rc = 0;
-	if (fcntl(p->lock, F_SETLK, &l) < 0) {
-		int64_t pid = holder(p->lock);
-		rc = spar_fail(err, SPAR_FAIL, "%s: another update is at work here (process %" PRId64 ")", dir, pid);
-	}
+	int rc = take_lock(p, err);
 	if (rc == 0) {
 		char *session = spar_path_join(dir, "session.json");
 		unlink(session); /* of the run before */
@@ -298,7 +316,7 @@ int spar_policy_attach(struct spar_policy **out, const char *dir, double timeout
 	double deadline = spar_clock_s() + timeout_s;
 	for (;; spar_wait_input(-1, POLL_MS)) {
 		struct session s;
-		int64_t pid = holder(p->lock);
+		int64_t pid = living_holder(p->lock);
 		int rc = pid ? read_session(p, &s, err) : 0;
 		if (rc > 0 && s.pid == pid) {
 			*step = p->step = s.step;
@@ -320,7 +338,8 @@ int spar_policy_attach(struct spar_policy **out, const char *dir, double timeout
 static int look(struct spar_policy *p, int64_t step, int64_t *version, struct spar_err *err)
 {
 	struct session s = {0};
-	bool alive = holder(p->lock) == p->pid; /* before the rest: what a process did before it died is then seen */
+	bool alive =
+	    living_holder(p->lock) == p->pid; /* before the rest: what a process did before it died is then seen */
 	int rc = read_session(p, &s, err);
 	*version = latest(p->dir);
 	if (*version >= step)

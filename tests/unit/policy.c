@@ -2,6 +2,7 @@
  * of versions that cannot be resumed from. */
 #include "rl/policy.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "unit.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -72,7 +73,9 @@ static pid_t start_trainer(int64_t last, enum ending ending)
 static void stop(pid_t pid)
 {
 	int status;
+	CHECK(!spar_process_is_ending(pid));
 	kill(pid, SIGKILL);
+	CHECK(spar_process_is_ending(pid)); /* at once, and until it is waited for */
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 }
 
