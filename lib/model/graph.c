@@ -165,6 +165,8 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 	bool engine_only = opt->frozen && !opt->tensors && !g->device.cuda;
 	if ((rc = engine_only ? 0 : load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
 		goto fail;
+	g->stale =
+	    !g->frozen && !g->lora && g->type == SPAR_TENSOR_BF16; /* what a file has in float32 is saved rounded */
 	if (c->tie_word_embeddings)
 		g->outside.part[SPAR_PART_HEAD] = g->outside.part[SPAR_PART_EMBED];
 	*out = g;

@@ -1,5 +1,4 @@
 /* pass.c - forward and backward over a prefix tree; see model/graph.h */
-
 #include "model/graph/parts.h"
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@ static int as_saved(const void *from, const struct spar_param *p, float *out, st
 	return rc;
 }
 
-/* A parameter without the adapter. */
+/* A parameter without the adapter that the model came with. */
 static int as_base(const void *from, const struct spar_param *p, float *out, struct spar_err *err)
 {
 	const struct spar_graph *g = from;
@@ -29,29 +29,40 @@ static int new_engine(const struct spar_graph *g, struct spar_engine **e, struct
 {
 	struct spar_engine_opt opt = {.dtype = g->type == SPAR_TENSOR_BF16 ? SPAR_BF16 : SPAR_F32,
 				      .threads = g->threads,
-				      .kv_cache_size = SIZE_MAX, /* a micro-batch's, and then it is given back */
+				      .kv_cache_size = SIZE_MAX, /* what the largest micro-batch takes */
 				      .vocab_limit = g->vocab};
-	int rc = *e ? 0 : spar_engine_new(e, g->model, &opt, err);
+	int rc = spar_engine_new(e, g->model, &opt, err);
 	spar_model_leave(g->model);
+	return rc;
+}
+
+/* With the adapter off; made when it is first asked for. */
+static int base_engine(struct spar_graph *g, struct spar_err *err)
+{
+	if (g->base)
+		return 0;
+	int rc = new_engine(g, &g->base, err);
+	return rc == 0 && g->model->has_adapter ? spar_engine_refill(g->base, as_base, g, err) : rc;
+}
+
+static int present_engine(struct spar_graph *g, struct spar_err *err)
+{
+	int rc = g->engine ? 0 : new_engine(g, &g->engine, err);
+	if (rc == 0 && g->stale)
+		rc = spar_engine_refill(g->engine, as_saved, g, err);
+	g->stale = rc < 0;
 	return rc;
 }
 
 int spar_graph_engine(struct spar_graph *g, enum spar_graph_mode mode, bool drop, struct spar_engine **out,
 		      struct spar_err *err)
 {
-	bool base = mode == SPAR_GRAPH_REFERENCE && g->lora, made = base ? g->base : g->engine;
+	bool base = mode == SPAR_GRAPH_REFERENCE && g->lora;
 	*out = NULL;
 	if (g->device.cuda || g->tensors || drop)
 		return 0;
-	struct spar_engine **e = base ? &g->base : &g->engine;
-	int rc = new_engine(g, e, err);
-	if (rc == 0 && base && !made && g->model->has_adapter)
-		rc = spar_engine_refill(*e, as_base, g, err);
-	if (rc == 0 && !base && g->stale) {
-		rc = spar_engine_refill(*e, as_saved, g, err);
-		g->stale = rc < 0;
-	}
-	*out = rc == 0 ? *e : NULL;
+	int rc = base ? base_engine(g, err) : present_engine(g, err);
+	*out = base ? g->base : g->engine;
 	return rc;
 }
 
