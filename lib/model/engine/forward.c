@@ -2,6 +2,9 @@
 #include "model/half.h"
 #include <math.h>
 #include <stdlib.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #define TILE_ROWS 8   /* of the tallest tile in panels, about */
 #define BLOCK_ROWS 24 /* a multiple of every tile's height in panels of SPAR_PANEL columns */
@@ -234,6 +237,18 @@ static void multiply_gated(const struct spar_forward *f, struct spar_worker *w, 
 	}
 }
 
+/* Copy past the caches, which are too small for the logits of many rows. Who reads them comes behind an atomic operation of
+ * team.h, which completes the stores. */
+static void put_far(float *to, const float *x, size_t n)
+{
+	size_t i = 0;
+#ifdef __SSE2__
+	for (; (uintptr_t)to % 16 == 0 && i + 4 <= n; i += 4)
+		_mm_stream_ps(to + i, _mm_loadu_ps(x + i));
+#endif
+	memcpy(to + i, x + i, (n - i) * sizeof *x);
+}
+
 static void multiply_head(const struct spar_forward *f, struct spar_worker *w, size_t n_rows, size_t limit,
 			  float *logits)
 {
@@ -255,7 +270,7 @@ static void multiply_head(const struct spar_forward *f, struct spar_worker *w, s
 					row[j] = cap * tanhf(row[j] / cap);
 				for (size_t j = limit > item.column ? limit - item.column : 0; j < wide; j++)
 					row[j] = -INFINITY;
-				memcpy(logits + (item.row + r) * head->n + item.column, row, wide * sizeof *row);
+				put_far(logits + (item.row + r) * head->n + item.column, row, wide);
 			}
 		}
 	}
