@@ -1,6 +1,6 @@
 # Job A: oracle trajectories -> SFT warm start -> GRPO in the environment -> evaluation.
 #	make oracle sft grpo evaluate RUN=runs/x MODEL=DIR [KNOB=...]
-# in:  MODEL, a model folder; ENV, an environment program
+# in:  MODEL, a model folder; ENV, an environment program; TASKS, what writes its tasks, with the options of spar env-cern
 # out: RUN/oracle.jsonl.zst    oracle steps (sft records)         RUN/evidence/oracle.json    how the oracle did
 #      RUN/sft/                warm-started model                 RUN/sft.metrics.jsonl       its training
 #      RUN/grpo/policy/        every version, with trainer state  RUN/grpo/rollouts-*.jsonl.zst  every episode, with rewards
@@ -12,6 +12,7 @@
 RUN ?= runs/cern
 MODEL ?= pipelines/models/tiny
 ENV ?= spar env-cern
+TASKS ?= $(patsubst spar,$(SPAR),$(ENV))
 DIFFICULTY ?= mixed
 ENV_STEPS ?= 8
 SEED ?= 42
@@ -24,6 +25,7 @@ ORACLE_SEED ?= 4242
 SFT_EPOCHS ?= 1
 SFT_LR ?= 1e-5
 SFT_BATCH ?= 4
+SFT_FLAGS ?=
 
 GRPO_STEPS ?= 20
 GRPO_GROUPS ?= 8
@@ -41,13 +43,13 @@ EVAL_SEED ?= 1000000
 
 LORA_FLAGS := $(if $(LORA),--lora=$(LORA) --merge,--no-lora)
 SAMPLE_FLAGS = --env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE)
-TASKS = $(SPAR) env-cern --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS)
+TASK_FLAGS = --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS)
 
 oracle: $(RUN)/oracle.jsonl.zst ## collect oracle trajectories into RUN
 $(RUN)/oracle.jsonl.zst: | all
 	mkdir -p $(RUN)/evidence
-	$(SPAR) sft-collect --env='$(ENV) --oracle' --episodes=$(ORACLE_EPISODES) --max-steps=$(ENV_STEPS) \
-		--difficulty=$(DIFFICULTY) --seed=$(ORACLE_SEED) --model=$(MODEL) --summary=$(RUN)/evidence/oracle.json \
+	$(SPAR) sft-collect --env='$(ENV) --oracle' --episodes=$(ORACLE_EPISODES) $(TASK_FLAGS) \
+		--seed=$(ORACLE_SEED) --model=$(MODEL) --summary=$(RUN)/evidence/oracle.json \
 		--save=$@ >/dev/null
 
 sft: $(RUN)/sft.metrics.jsonl ## warm-start MODEL on the oracle trajectories
@@ -64,7 +66,7 @@ START ?= $(RUN)/sft
 $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics.jsonl)
 	mkdir -p $(RUN)
 	. pipelines/live.sh; SPAR=$(SPAR); \
-	$(TASKS) --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) | \
+	$(TASKS) $(TASK_FLAGS) --tasks=$$(($(GRPO_STEPS) * $(GRPO_GROUPS))) --seed=$(GRPO_SEED) | \
 	live $(RUN)/grpo --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) $(SAMPLE_FLAGS) -- \
 		$(SPAR) score --reward=env --quiet -- -- \
 		--model=$(START) --loss-type=$(GRPO_LOSS) --learning-rate=$(GRPO_LR) --max-steps=$(GRPO_STEPS) --seed=$(SEED) \
@@ -74,7 +76,7 @@ $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics
 # Every model on the same held-out tasks, greedy; grpo is compared with sft task by task.
 $(RUN)/eval-tasks.jsonl: | all
 	mkdir -p $(RUN)
-	$(TASKS) --tasks=$(EVAL_EPISODES) --seed=$(EVAL_SEED) >$@.tmp
+	$(TASKS) $(TASK_FLAGS) --tasks=$(EVAL_EPISODES) --seed=$(EVAL_SEED) >$@.tmp
 	mv $@.tmp $@
 
 $(RUN)/eval-base.json: $(RUN)/eval-tasks.jsonl

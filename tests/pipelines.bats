@@ -52,6 +52,12 @@ without_time() { jq -c 'del(.step_time)' "$1"; }
 	zstdcat lag/grpo/rollouts-*.zst | jq -e -s 'map(select(.type == "rollout") | .step - .policy.version) | unique == [0, 1]'
 }
 
+@test "another environment gives the tasks, too" {
+	cd "$SCRATCH"
+	pipeline grpo RUN="$SCRATCH/run" START="$TINY" ENV='spar env-osint' GRPO_STEPS=1
+	zstdcat run/grpo/rollouts-*.zst | jq -e -s 'map(select(.type == "rollout") | .task.env == "osint" and .turns != []) | length == 4 and all'
+}
+
 @test "make believes no half file: a stage that fails, after none or all of its output, fails the target, and again (B40)" {
 	cd "$SCRATCH"
 	pipeline sft RUN="$SCRATCH/good"
@@ -70,7 +76,8 @@ without_time() { jq -c 'del(.step_time)' "$1"; }
 			echo "$FAILS"
 			cp -r good "$FAILS"
 			for again in 1 2; do
-				run pipeline grpo RUN="$SCRATCH/$FAILS" SPAR="$SCRATCH/bin/spar" ENV="$SPAR_BUILD/bin/spar env-cern" GRPO_STEPS=1
+				run pipeline grpo RUN="$SCRATCH/$FAILS" SPAR="$SCRATCH/bin/spar" ENV="$SPAR_BUILD/bin/spar env-cern" \
+					TASKS="$SCRATCH/bin/spar env-cern" GRPO_STEPS=1
 				[ "$status" -ne 0 ]
 				[ ! -e "$FAILS/grpo.metrics.jsonl" ]
 			done
