@@ -7,5 +7,6 @@
 SELF_PLAY_FLAGS ?=
 
 self-play: all ## adversarial self-play: warm start, rounds, evaluation (CONFIG=FILE)
+	@test -n "$(CONFIG)" || { echo 'self-play: give CONFIG, say pipelines/configs/tiny.json' >&2; exit 2; }
 	SPAR=$(SPAR) pipelines/self-play/run.sh $(CONFIG) $(if $(filter command line environment,$(origin RUN)),--run=$(RUN)) $(SELF_PLAY_FLAGS)
 .PHONY: self-play

@@ -61,6 +61,11 @@ fits_schema() { # FILE...
 	jq -e '.messages[0].content | contains("canonical_graph") | not' "$SCRATCH/fixed/round_001/generator_dataset.jsonl"
 }
 
+@test "self-play: make wants a configuration" {
+	run -2 --separate-stderr env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s B="${SPAR_BUILD##*/}" self-play
+	[ "${stderr_lines[0]}" = "self-play: give CONFIG, say pipelines/configs/tiny.json" ]
+}
+
 @test "self-play: too many tasks of the oracle's are a failure" {
 	run -1 --separate-stderr play "$SCRATCH/run" --set max_fallback_share=0.5
 	[[ $stderr == *"more than max_fallback_share 0.5 of the tasks are the oracle's"* ]]
