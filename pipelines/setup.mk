@@ -2,7 +2,7 @@
 
 TORCH_GIVEN := $(if $(TORCH_DIR),yes)
 LINT_C := $(wildcard lib/*/*.[ch] lib/*/*/*.[ch] lib/*/*.cpp tools/*.c tests/*/*.[ch])
-LINT_SH := $(wildcard pipelines/*.sh pipelines/self-play/*.sh pipelines/models/*/*.sh tests/run .ci/run tests/*/*.sh) tests/hub/hf
+LINT_SH := $(wildcard pipelines/*.sh pipelines/self-play/*.sh pipelines/models/*/*.sh tests/run .ci/run tests/*.sh tests/*/*.sh) tests/hub/hf
 
 deps: ## install what is missing (apt; sudo when not root)
 	@pipelines/deps.sh $(TORCH_GIVEN)

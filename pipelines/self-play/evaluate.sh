@@ -17,7 +17,7 @@ answers() { # MODEL TASKS
 fresh() { # MODEL
 	"$SPAR" rollout --model="$1" --num-generations=1 --temperature=0.7 --top-p=0.9 --dtype="$(dtype_of generator)" \
 		--max-completion-length="$GENERATED_TASK_MAX_NEW_TOKENS" "${machine[@]}" "${at}_prompts.jsonl" |
-		pose | "$SPAR" score --scorer=osint-generator "${proposals[@]}" --quiet
+		posed | "$SPAR" score --scorer=osint-generator "${proposals[@]}" --quiet
 }
 
 # What one suite says: success and reward, and evidence, each with intervals and the paired difference.

@@ -5,8 +5,10 @@
 #	config.json                               the whole configuration
 #	seeding.json                              what the seed file puts into the graphs, if there is one
 #	warm_start/ROLE.jsonl.zst, both/          an oracle's demonstrations, the model that learned from them (ROLE/: if two)
-#	round_001/generator_dataset.jsonl         prompts of the generator
-#	round_001/answerer[_pre]_dataset.jsonl    tasks of the answerer
+#	pool_000.jsonl, pool_001.jsonl            the oracle's first tasks, then each round's: what is no longer new
+#	round_001/prompts.jsonl, seed_tasks.jsonl what the environment gives the roles; frozen.jsonl: all pools so far
+#	round_001/generator_dataset.jsonl         prompts of the generator, with what its worker agents wrote
+#	round_001/answerer[_pre]_dataset.jsonl    tasks of the answerer, likewise
 #	round_001/ROLE/                           a phase: policy/, checkpoint-N, rollouts-*.jsonl.zst, metrics.jsonl, final_model/
 #	round_001/validation_reports.jsonl        what the generator proposed, with the verdicts
 #	round_001/generated_tasks.jsonl           the tasks that came of it; .source says whose they are

@@ -96,7 +96,7 @@ propose() { # MODEL DATASET FROZEN
 	else
 		"$SPAR" rollout --model="$1" --num-generations=3 --temperature=0.7 --top-p=0.9 --dtype="$(dtype_of generator)" \
 			--max-completion-length="$GENERATED_TASK_MAX_NEW_TOKENS" "${machine[@]}" "$2"
-	fi | pose | "$SPAR" score --scorer=osint-generator --frozen="$3" "${proposals[@]}" --quiet
+	fi | posed | "$SPAR" score --scorer=osint-generator --frozen="$3" "${proposals[@]}" --quiet
 }
 
 # The oracle's proposals as rollouts: its path, answer and question lie in the task.
@@ -108,13 +108,13 @@ oracle() {
 proposals=(--canonical-graph="$CANONICAL_GRAPH_MODE" --max-hops="$SWARM_V2_VALIDATION_MAX_PATH_HOPS"
 	--max-nodes="$SWARM_V2_VALIDATION_MAX_CONTEXT_NODES")
 
-pose() {
+posed() {
 	"$SPAR" pose "${proposals[@]}" --max-edges="$(context_edges)" --quiet
 }
 
 # N tasks out of what was proposed; the oracle's fill up what is missing.
 materialise() { # REPORTS PROMPTS N
-	oracle <"$2" | pose | jq -c -n --argjson n "$3" --arg dry "$DRY_RUN" --slurpfile reports "$1" \
+	oracle <"$2" | posed | jq -c -n --argjson n "$3" --arg dry "$DRY_RUN" --slurpfile reports "$1" \
 		--slurpfile spare /dev/stdin -f "$here/materialise.jq"
 }
 
@@ -186,7 +186,7 @@ reward_answerer() {
 reward_generator() { # FROZEN
 	local w=GENERATOR_REWARD_WEIGHTS
 	local validity=${w}_VALIDITY hardness=${w}_HARDNESS diversity=${w}_DIVERSITY consistency=${w}_CONSISTENCY
-	pose | "$SPAR" rollout --model="$answerer" --messages=.posed.messages --into=judge --step-time \
+	posed | "$SPAR" rollout --model="$answerer" --messages=.posed.messages --into=judge --step-time \
 		--num-generations="$JUDGE_SAMPLES" --max-completion-length="$ANSWERER_JUDGE_MAX_NEW_TOKENS" \
 		--dtype="$(dtype_of answerer)" "${machine[@]}" |
 		"$SPAR" score --scorer=osint-generator --profile="$PROFILE" --pipeline-mode="$PIPELINE_MODE" \
