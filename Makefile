@@ -116,7 +116,7 @@ check: deps ## install what is missing, build, run the tests (SAN=1: under ASan 
 include $(wildcard pipelines/*.mk)
 
 clean: ## remove what was built
-	rm -rf build build-san build-torch2
+	rm -rf build build-san build-fuzz build-torch2
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18

@@ -3,7 +3,7 @@
 # when nothing is missing.	pipelines/deps.sh [libtorch-is-there]
 set -eu -o pipefail
 
-packages=(gcc g++ make libjq-dev jq zstd libzstd-dev libpcre2-dev libutf8proc-dev bats mandoc gnuplot-nox git
+packages=(gcc g++ make libjq-dev jq zstd libzstd-dev libpcre2-dev libutf8proc-dev bats mandoc git
 	clang-format cppcheck shellcheck)
 [ "${1:-}" ] || packages+=(libtorch-dev libopenblas0-openmp)
 
