@@ -3,7 +3,6 @@
 #include "base/progress.h"
 #include "record/record.h"
 #include "rl/trainer.h"
-#include <stdio.h>
 
 static const struct spar_usage usage = {
     "update", "--model=DIR --out=DIR [options] [FILE] <records >metrics",
@@ -34,19 +33,6 @@ static int put_metric(void *ctx, const char *line, size_t n, struct spar_err *er
 	return rc;
 }
 
-static void warn(void *ctx, const char *text)
-{
-	(void)ctx;
-	spar_warn(usage.tool, "%s", text);
-}
-
-static void show(void *ctx, uint64_t step, uint64_t total, const char *note)
-{
-	struct work *w = ctx;
-	w->progress.total = total;
-	spar_progress_tick(&w->progress, step, "%s", note);
-}
-
 static int take(struct work *w, struct spar_trainer *t, const struct spar_record *rec)
 {
 	int rc = spar_trainer_take(t, rec, &w->f.err);
@@ -61,20 +47,19 @@ static int take(struct work *w, struct spar_trainer *t, const struct spar_record
  * finish properly. */
 static int run(struct work *w, const char *path)
 {
-	const struct spar_trainer_events events = {w, put_metric, warn, show};
+	const struct spar_listener on = spar_progress_listener(&w->progress);
 	struct spar_trainer *t = NULL;
 	struct spar_record *rec;
 	int rc = spar_filter_open(&w->f, path);
 	if (rc >= 0)
-		rc = spar_trainer_new(&t, &w->opt, &events, &w->f.err);
+		rc = spar_trainer_new(&t, &w->opt, &on, put_metric, w, &w->f.err);
 	while (rc >= 0 && !spar_trainer_done(t) && (rc = spar_filter_next(&w->f, &rec)) > 0)
 		rc = take(w, t, rec);
 	if (rc >= 0)
 		rc = spar_trainer_finish(t, &w->f.err);
 	while (rc >= 0 && w->opt.policy && (rc = spar_filter_next(&w->f, &rec)) > 0)
 		;
-	if (w->progress.done)
-		spar_progress_end(&w->progress);
+	spar_progress_end(&w->progress);
 	spar_trainer_free(t);
 	return spar_filter_finish(&w->f, rc);
 }

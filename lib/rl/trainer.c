@@ -4,20 +4,9 @@
 #include "rl/trainer_parts.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void spar_trainer_note(const struct spar_trainer *t, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	t->on.warn(t->on.ctx, text);
-}
 
 /* ---- rollouts: a step at the end of each batch ---- */
 
@@ -99,8 +88,9 @@ static int take_sft(struct spar_trainer *t, const struct spar_record *rec, struc
 	e->name = spar_str_detach(&name);
 	t->n_cut += e->cut;
 	if (e->other_prompt && !t->n_other_prompt++)
-		spar_trainer_note(
-		    t, "%s: .prompt is not what this model's template makes of .messages: the messages are trained",
+		spar_listener_warn(
+		    &t->on,
+		    "%s: .prompt is not what this model's template makes of .messages: the messages are trained",
 		    e->name);
 	keep(t, e);
 	return 0;
@@ -188,13 +178,14 @@ int spar_trainer_finish(struct spar_trainer *t, struct spar_err *err)
 {
 	int rc = 0;
 	if (t->n_other_prompt > 1)
-		spar_trainer_note(t, "%" PRIu64 " records have a .prompt that their .messages are not rendered to",
-				  t->n_other_prompt);
+		spar_listener_warn(&t->on,
+				   "%" PRIu64 " records have a .prompt that their .messages are not rendered to",
+				   t->n_other_prompt);
 	if (t->n_cut)
-		spar_trainer_note(t, "%" PRIu64 " of %" PRIu64 " sequences were cut to the length limit", t->n_cut,
-				  t->n_taken);
+		spar_listener_warn(&t->on, "%" PRIu64 " of %" PRIu64 " sequences were cut to the length limit",
+				   t->n_cut, t->n_taken);
 	if (t->n_other)
-		spar_trainer_note(t, "%" PRIu64 " records of other types took no part", t->n_other);
+		spar_listener_warn(&t->on, "%" PRIu64 " records of other types took no part", t->n_other);
 	if (!t->n_taken && !t->at.step)
 		return spar_fail(err, SPAR_INPUT, "no %s records: nothing to train on", is_sft(t) ? "sft" : "rollout");
 	if (is_sft(t))

@@ -1,7 +1,6 @@
-/* trainer.h - records in, optimizer steps, a trained model out. Talks to its caller through struct spar_trainer_events:
- * nothing is printed here.
+/* trainer.h - records in, optimizer steps, a trained model out.
  *
- *	spar_trainer_new(&t, &opt, &events, &err);              // opens the model, claims the policy or loads a checkpoint
+ *	spar_trainer_new(&t, &opt, &on, put, ctx, &err);       // opens the model, claims the policy or loads a checkpoint
  *	while (!spar_trainer_done(t) && next record)
  *		spar_trainer_take(t, record, &err);             // rollouts: a step whenever a batch is complete
  *	spar_trainer_finish(t, &err);                           // sft: all the training; then the model is written
@@ -14,6 +13,7 @@
 #define SPAR_RL_TRAINER_H
 
 #include "base/err.h"
+#include "base/listener.h"
 #include "model/graph.h"
 #include "record/record.h"
 #include "rl/episode.h"
@@ -59,18 +59,15 @@ struct spar_trainer_opt {
 /*! Defaults; the strings are NULL but for the device. */
 void spar_trainer_opt_init(struct spar_trainer_opt *opt);
 
-struct spar_trainer_events {
-	void *ctx;
-	int (*metric)(void *ctx, const char *line, size_t n, struct spar_err *err); /* a record to be written */
-	void (*warn)(void *ctx, const char *text);
-	void (*progress)(void *ctx, uint64_t step, uint64_t total, const char *note); /* total 0: not known */
-};
+/* A metric record to be written, without a newline; < 0 ends the training with what it has filled `err` with. */
+typedef int (*spar_metric_fn)(void *ctx, const char *line, size_t n, struct spar_err *err);
 
 struct spar_trainer; /* opaque */
 
-/*! `opt` is copied, its strings are borrowed until spar_trainer_free. SPAR_USAGE if options contradict each other. */
-int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *opt,
-		     const struct spar_trainer_events *on, struct spar_err *err);
+/*! `opt` is copied, its strings are borrowed until spar_trainer_free. Metric records go to `metric` with `ctx`. SPAR_USAGE if
+ *  options contradict each other. */
+int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *opt, const struct spar_listener *on,
+		     spar_metric_fn metric, void *ctx, struct spar_err *err);
 
 /*! A record of any type. 0: taken; 1: left out, err says why (it is counted); SPAR_INPUT: the record is bad;
  *  another error: training failed, and nothing was written. */

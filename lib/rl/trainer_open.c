@@ -84,12 +84,12 @@ static int open_text(struct spar_trainer *t, struct spar_err *err)
 	if (rc < 0)
 		return rc;
 	if (*t->model.note)
-		spar_trainer_note(t, "%s: %s", t->opt.model, t->model.note);
+		spar_listener_warn(&t->on, "%s: %s", t->opt.model, t->model.note);
 	if (is_sft(t) && c->eos < 0)
 		return spar_fail(err, SPAR_INPUT, "%s: names no end token to train completions to end with",
 				 t->model.base_dir);
 	if (fallback)
-		spar_trainer_note(t, "%s: " SPAR_PROMPT_NO_TEMPLATE, t->model.base_dir);
+		spar_listener_warn(&t->on, "%s: " SPAR_PROMPT_NO_TEMPLATE, t->model.base_dir);
 	size_t limit = t->tokenizer ? spar_tokenizer_size(t->tokenizer) : c->vocab_size;
 	t->rules =
 	    (struct spar_episode_rules){.max_length = t->opt.max_length ? (size_t)t->opt.max_length : c->max_position,
@@ -134,13 +134,13 @@ static int open_graphs(struct spar_trainer *t, struct spar_err *err)
 	if ((rc = spar_graph_new(&t->graph, &t->model, &how, err)) < 0)
 		return rc;
 	if (spar_tensor_blas_fights())
-		spar_trainer_note(
-		    t,
+		spar_listener_warn(
+		    &t->on,
 		    "OpenBLAS is its pthread build, whose threads fight with OpenMP: steps take several times as long "
 		    "(Debian: install libopenblas0-openmp)");
 	if (t->opt.lora && spar_graph_lora(t->graph)->all_linear && !t->lora.all_linear)
-		spar_trainer_note(t,
-				  "the model has none of the modules that --lora names: all linear layers are adapted");
+		spar_listener_warn(
+		    &t->on, "the model has none of the modules that --lora names: all linear layers are adapted");
 	if (t->opt.objective.beta == 0 || (t->opt.lora && !t->opt.reference))
 		return 0;
 	how.frozen = true;
@@ -156,7 +156,7 @@ static int replay(struct spar_trainer *t, struct spar_err *err)
 		const char *stop = memchr(line, '\n', (size_t)(end - line));
 		if (!stop)
 			break;
-		rc = t->on.metric(t->on.ctx, line, (size_t)(stop - line), err);
+		rc = t->metric(t->metric_ctx, line, (size_t)(stop - line), err);
 		line = stop + 1;
 	}
 	return rc < 0 ? rc : 0;
@@ -183,8 +183,8 @@ static int open_policy(struct spar_trainer *t, struct spar_err *err)
 	return rc == 0 ? spar_policy_ready(t->policy, (int64_t)t->at.batches, err) : rc;
 }
 
-int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *opt,
-		     const struct spar_trainer_events *on, struct spar_err *err)
+int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *opt, const struct spar_listener *on,
+		     spar_metric_fn metric, void *ctx, struct spar_err *err)
 {
 	*out = NULL;
 	int rc = check_options(opt, err);
@@ -193,6 +193,8 @@ int spar_trainer_new(struct spar_trainer **out, const struct spar_trainer_opt *o
 	struct spar_trainer *t = *out = spar_calloc(1, sizeof *t);
 	t->opt = *opt;
 	t->on = *on;
+	t->metric = metric;
+	t->metric_ctx = ctx;
 	spar_str_init(&t->step_times);
 	spar_train_state_init(&t->at);
 	t->at.seed = opt->seed;

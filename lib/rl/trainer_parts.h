@@ -12,7 +12,9 @@
 
 struct spar_trainer {
 	struct spar_trainer_opt opt;
-	struct spar_trainer_events on;
+	struct spar_listener on;
+	spar_metric_fn metric;
+	void *metric_ctx;
 	struct spar_model model, reference_model; /* reference_model: only with opt.reference */
 	struct spar_tokenizer *tokenizer;
 	struct spar_chat *chat;
@@ -36,11 +38,6 @@ static inline bool is_sft(const struct spar_trainer *t)
 {
 	return spar_loss_is_sft(t->opt.objective.loss);
 }
-
-/* ---- trainer.c ---- */
-
-/*! A warning to the caller. */
-void spar_trainer_note(const struct spar_trainer *t, const char *fmt, ...) SPAR_PRINTF(2, 3);
 
 /* ---- trainer_step.c ---- */
 

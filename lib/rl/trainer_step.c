@@ -4,7 +4,6 @@
 #include "rl/trainer_parts.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 /* Learning rate of step number `step`, from 0. */
 static double rate(const struct spar_trainer *t, uint64_t step)
@@ -42,7 +41,7 @@ static int end_metric(struct spar_trainer *t, struct spar_str *m, struct spar_er
 	spar_str_add(m, t->step_times.data, t->step_times.len);
 	spar_str_clear(&t->step_times);
 	spar_str_addc(m, '}');
-	int rc = t->on.metric(t->on.ctx, m->data, m->len, err);
+	int rc = t->metric(t->metric_ctx, m->data, m->len, err);
 	spar_str_addc(m, '\n');
 	spar_str_add(&t->at.metrics, m->data, m->len);
 	spar_str_release(m);
@@ -61,8 +60,8 @@ static int empty_step(struct spar_trainer *t, struct spar_step *s, struct spar_e
 		spar_metric_rollouts(&m, e, n);
 	spar_str_adds(&m, t->opt.dry_run ? ",\"dry_run\":true" : ",\"skipped\":true");
 	if (!t->opt.dry_run)
-		spar_trainer_note(t, "step %" PRIu64 " skipped: no token to train on in its %zu episodes", t->at.step,
-				  n);
+		spar_listener_warn(&t->on, "step %" PRIu64 " skipped: no token to train on in its %zu episodes",
+				   t->at.step, n);
 	return end_metric(t, &m, err);
 }
 
@@ -105,10 +104,9 @@ static int optimizer_step(struct spar_trainer *t, struct spar_step *s, struct sp
 	double step_s = spar_clock_s() - begin_s;
 	spar_metric_double(&m, "step_time", step_s);
 	if (!report.n_changed)
-		spar_trainer_note(t, "step %" PRIu64 " changed no weight", t->at.step);
-	char text[96];
-	snprintf(text, sizeof text, "loss %.4f, %.0f tok/s", sums.objective.loss, (double)counts.tokens / step_s);
-	t->on.progress(t->on.ctx, t->at.step, t->total, text);
+		spar_listener_warn(&t->on, "step %" PRIu64 " changed no weight", t->at.step);
+	spar_listener_progress(&t->on, t->at.step, t->total, "loss %.4f, %.0f tok/s", sums.objective.loss,
+			       (double)counts.tokens / step_s);
 	return end_metric(t, &m, err);
 }
 
