@@ -49,6 +49,7 @@ TORCH_SRC := lib/tensor/tensor.cpp lib/model/graph.c $(wildcard lib/model/graph/
 LIB_SRC := $(filter-out $(TORCH_SRC),$(wildcard lib/*/*.c lib/*/*/*.c))
 TOOLS := $(filter-out spar,$(basename $(notdir $(wildcard tools/*.c))))
 TORCH_TOOLS := update
+DEVICE_TOOLS := rollout eval # each has a twin in libexec/spar-torch that samples with libtorch (lib/rl/sampler.h)
 UNITS := $(basename $(notdir $(wildcard tests/unit/*.c)))
 FUZZERS := $(basename $(notdir $(wildcard tests/fuzz/*.c)))
 TORCH_UNITS := $(filter tensor% graph% trainer%,$(UNITS))
@@ -56,7 +57,7 @@ PAGES := $(wildcard man/*.[1-9])
 
 obj = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 
-all: $(B)/bin/spar $(TOOLS:%=$(B)/libexec/spar/%) ## build everything into build/
+all: $(B)/bin/spar $(TOOLS:%=$(B)/libexec/spar/%) $(DEVICE_TOOLS:%=$(B)/libexec/spar-torch/%) ## build everything into build/
 
 $(B)/libspar.a: $(call obj,$(LIB_SRC))
 	@rm -f $@
@@ -69,6 +70,10 @@ $(B)/libspartorch.a: $(call obj,$(TORCH_SRC))
 $(B)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(B)/obj/torch/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(OUR_CPPFLAGS) -DSPAR_TORCH $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) -c -o $@ $<
 
 # The object remembers which libtorch it was made for.
 $(B)/torch.stamp: FORCE
@@ -83,6 +88,10 @@ $(B)/bin/spar: $(B)/obj/tools/spar.o
 	$(CC) $(CFLAGS) $(SAN_FLAGS) $(LDFLAGS) -o $@ $<
 
 $(TORCH_TOOLS:%=$(B)/libexec/spar/%): $(B)/libexec/spar/%: $(B)/obj/tools/%.o $(B)/libspartorch.a $(B)/libspar.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
+
+$(B)/libexec/spar-torch/%: $(B)/obj/torch/tools/%.o $(B)/libspartorch.a $(B)/libspar.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
 

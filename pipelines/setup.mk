@@ -16,9 +16,11 @@ lint: ## clang-format, cppcheck, mandoc -T lint, shellcheck, bare tool names
 	tests/bare-names.sh
 
 install: all ## install below PREFIX (/usr/local)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/spar $(DESTDIR)$(PREFIX)/share/spar/schemas
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/spar $(DESTDIR)$(PREFIX)/libexec/spar-torch \
+		$(DESTDIR)$(PREFIX)/share/spar/schemas
 	install $(B)/bin/spar $(DESTDIR)$(PREFIX)/bin/spar
 	install $(TOOLS:%=$(B)/libexec/spar/%) $(DESTDIR)$(PREFIX)/libexec/spar/
+	install $(DEVICE_TOOLS:%=$(B)/libexec/spar-torch/%) $(DESTDIR)$(PREFIX)/libexec/spar-torch/
 	install -m 644 schemas/*.json $(DESTDIR)$(PREFIX)/share/spar/schemas/
 	cp -R pipelines $(DESTDIR)$(PREFIX)/share/spar/
 	for page in $(PAGES); do \

@@ -17,6 +17,7 @@ DIFFICULTY ?= mixed
 ENV_STEPS ?= 8
 SEED ?= 42
 DTYPE ?= float32
+DEVICE ?= cpu
 LORA ?= r=16,alpha=32,dropout=0.05,targets=q_proj+k_proj+v_proj+o_proj
 
 ORACLE_EPISODES ?= 200
@@ -42,7 +43,7 @@ EVAL_EPISODES ?= 200
 EVAL_SEED ?= 1000000
 
 LORA_FLAGS := $(if $(LORA),--lora=$(LORA) --merge,--no-lora)
-SAMPLE_FLAGS = --env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE)
+SAMPLE_FLAGS = --env='$(ENV)' --max-completion-length=$(MAX_COMPLETION) --seed=$(SEED) --dtype=$(DTYPE) --device=$(DEVICE)
 TASK_FLAGS = --difficulty=$(DIFFICULTY) --max-steps=$(ENV_STEPS)
 
 oracle: $(RUN)/oracle.jsonl.zst ## collect oracle trajectories into RUN
@@ -55,7 +56,7 @@ $(RUN)/oracle.jsonl.zst: | all
 sft: $(RUN)/sft.metrics.jsonl ## warm-start MODEL on the oracle trajectories
 $(RUN)/sft.metrics.jsonl: $(RUN)/oracle.jsonl.zst
 	zstdcat $< | $(SPAR) update --model=$(MODEL) --loss-type=sft --num-train-epochs=$(SFT_EPOCHS) \
-		--learning-rate=$(SFT_LR) --per-device-train-batch-size=$(SFT_BATCH) --seed=$(SEED) --dtype=$(DTYPE) \
+		--learning-rate=$(SFT_LR) --per-device-train-batch-size=$(SFT_BATCH) --seed=$(SEED) --dtype=$(DTYPE) --device=$(DEVICE) \
 		$(LORA_FLAGS) $(SFT_FLAGS) --out=$(RUN)/sft >$@.tmp
 	jq -s --slurpfile oracle $(RUN)/evidence/oracle.json '$$oracle[0] + {final_loss: .[-1].loss, epochs: $(SFT_EPOCHS), learning_rate: $(SFT_LR), base_model: "$(MODEL)", out_dir: "$(RUN)/sft", lora: $(if $(LORA),true,false), steps: length}' \
 		$@.tmp >$(RUN)/evidence/sft_summary.json
@@ -70,7 +71,7 @@ $(RUN)/grpo.metrics.jsonl: $(if $(filter $(RUN)/sft,$(START)),$(RUN)/sft.metrics
 	live $(RUN)/grpo --lag=$(LAG) --batch=$(GRPO_GROUPS) --num-generations=$(GRPO_SAMPLES) $(SAMPLE_FLAGS) -- \
 		$(SPAR) score --reward=env --quiet -- -- \
 		--model=$(START) --loss-type=$(GRPO_LOSS) --learning-rate=$(GRPO_LR) --max-steps=$(GRPO_STEPS) --seed=$(SEED) \
-		--dtype=$(DTYPE) $(LORA_FLAGS) $(GRPO_FLAGS) --out=$(RUN)/grpo/model >$@.tmp
+		--dtype=$(DTYPE) --device=$(DEVICE) $(LORA_FLAGS) $(GRPO_FLAGS) --out=$(RUN)/grpo/model >$@.tmp
 	mv $@.tmp $@
 
 # Every model on the same held-out tasks, greedy; grpo is compared with sft task by task.

@@ -359,3 +359,21 @@ END
 	jq -e -s 'map(select(.type == "batch")) | length == 2 and all((keys == ["groups", "rollouts", "step", "step_time/judge", "step_time/rollout", "type"]) and
 		.["step_time/judge"] > 0 and .["step_time/rollout"] > 0)' "$SCRATCH/out"
 }
+
+@test "rollout --device: a twin with libtorch samples over the same tree, nearly the same log-probabilities" {
+	jq -nc 'range(3) | {id: "\(.)", prompt: "what is \(.)? who knows?"}' >"$SCRATCH/tasks"
+	common=(-q --model="$MODEL" -n 3 --seed=4 --max-completion-length=20 "$SCRATCH/tasks")
+	spar rollout "${common[@]}" >"$SCRATCH/kernels"
+	"$SPAR_BUILD/libexec/spar-torch/rollout" "${common[@]}" >"$SCRATCH/tensors"
+	# The draws are those of the seed: till rounding leads to another token the completions are the same.
+	jq -e -n --slurpfile a "$SCRATCH/kernels" --slurpfile b "$SCRATCH/tensors" '
+		[range(9) as $i | [$a[$i], $b[$i]] | map(.turns[0]) |
+			select(.[0].completion_ids == .[1].completion_ids) |
+			[.[0].logprobs, .[1].logprobs] | transpose[] | .[0] - .[1] | fabs] | length > 100 and max < 1e-4'
+	if [ -z "$(ls /dev/nvidia0 2>/dev/null)" ]; then
+		run -1 --separate-stderr spar rollout --device=cuda "${common[@]}"
+		[[ $stderr == 'rollout: device "cuda": no CUDA device, or libtorch '* ]]
+	fi
+	run -2 --separate-stderr spar rollout --device=gpu "${common[@]}"
+	[ "$stderr" = 'rollout: device "gpu": expected cpu, cuda or cuda:N' ]
+}

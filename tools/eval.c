@@ -95,6 +95,8 @@ int main(int argc, char **argv)
 		rc = -1 - rest;
 	else if (rest + 1 < argc)
 		rc = spar_usage_error(&usage, "one input file at most, got '%s' too", argv[rest + 1]);
+	else if (spar_sampler_settle_device(&o.sampler, usage.tool, argv, &f.err) < 0)
+		rc = spar_filter_finish(&f, -(int)f.err.code);
 	else
 		rc = run(&f, &o, argv[rest], summary, strict);
 	free(o.policies.items);

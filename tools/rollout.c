@@ -71,5 +71,7 @@ int main(int argc, char **argv)
 					o.encode_only ? " (--dry-run: a model)" : "");
 	if (rest + 1 < argc)
 		return spar_usage_error(&usage, "one input file at most, got '%s' too", argv[rest + 1]);
+	if (spar_sampler_settle_device(&o.sampler, usage.tool, argv, &f.err) < 0)
+		return spar_filter_finish(&f, -(int)f.err.code);
 	return run(&f, &o, argv[rest]);
 }

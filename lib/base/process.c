@@ -1,4 +1,5 @@
 #include "base/process.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -48,4 +49,17 @@ static bool is_exiting(int64_t pid)
 bool spar_process_is_ending(int64_t pid)
 {
 	return is_killed(pid) || is_exiting(pid);
+}
+
+int spar_process_become(const char *path, char **argv, struct spar_err *err)
+{
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	self[n > 0 ? n : 0] = 0;
+	char *name = strrchr(self, '/');
+	size_t room = name ? sizeof self - (size_t)(name + 1 - self) : 0;
+	if (!name || snprintf(name + 1, room, "%s", path) >= (int)room)
+		return spar_fail(err, SPAR_FAIL, "the folder of this program is not known");
+	execv(self, argv);
+	return spar_fail(err, SPAR_FAIL, "%s: %s", self, strerror(errno));
 }

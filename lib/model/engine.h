@@ -1,4 +1,5 @@
-/* engine.h - inference on the CPU in plain C: weights packed once, keys and values in a prefix tree.
+/* engine.h - inference, on the CPU in plain C: weights packed once, keys and values in a prefix tree. (Or with the same tree
+ * elsewhere: engine/device.h.)
  *
  * A sequence is a list of token ids. Sequences that begin alike share the keys and values of what they have in common:
  * the engine finds that out by itself (a radix tree over ids), so samples of a group, the system text of an environment
@@ -18,6 +19,7 @@
 #define SPAR_MODEL_ENGINE_H
 
 #include "base/err.h"
+#include "model/engine/device.h"
 #include "model/engine/trace.h"
 #include "model/model.h"
 #include "rl/pack.h"
@@ -34,7 +36,9 @@ struct spar_engine_opt {
 	size_t kv_cache_size;  /* bytes; 0: a quarter of memory, at most 4 GiB */
 	size_t
 	    vocab_limit; /* logits at or above this id become -inf (tokenizer smaller than the table, B05); 0: none */
-	const char *kernel; /* NULL: best the processor has; "portable", "avx2", "avx512bf16", ... for tests */
+	const char *kernel;          /* NULL: best the processor has; "portable", "avx2", "avx512bf16", ... for tests */
+	spar_device_new *new_device; /* NULL: the C kernels compute; else what this makes (no trace, no refill) ... */
+	const char *device;          /* ... on "cuda", "cuda:1" */
 };
 
 int spar_engine_new(struct spar_engine **out, const struct spar_model *m, const struct spar_engine_opt *opt,

@@ -15,6 +15,7 @@
 #define SPAR_MODEL_GRAPH_H
 
 #include "base/err.h"
+#include "model/engine.h"
 #include "model/model.h"
 #include "rl/pack.h"
 #include <stdbool.h>
@@ -90,6 +91,10 @@ int spar_graph_set(struct spar_graph *g, size_t i, enum spar_graph_what what, co
  *  `merge` (W + scale * B A in float32, rounded once to `dtype`). `dir` exists. base_name: what adapter_config names as base. */
 int spar_graph_save(const struct spar_graph *g, const char *dir, bool merge, enum spar_dtype dtype,
 		    const char *base_name, struct spar_err *err);
+
+/*! The rows of an engine, by tensors on opt->device (spar_engine_opt.new_device). */
+int spar_graph_device(struct spar_device_rows **out, const struct spar_model *m, const struct spar_engine_opt *opt,
+		      struct spar_err *err);
 
 const struct spar_lora_config *
 spar_graph_lora(const struct spar_graph *g); /* after fallback to all-linear; NULL: none */

@@ -1,5 +1,6 @@
 /* sampler.c - see sampler.h */
 #include "rl/sampler.h"
+#include "base/process.h"
 #include "record/record.h"
 #include "rl/sampler_parts.h"
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #define PARALLEL_MIN ((size_t)1 << 18) /* logits of a step that are worth waking other threads for */
 
 const char *const spar_sampler_dtypes[] = {"float32", "bfloat16", NULL};
-const char *const spar_sampler_devices[] = {"cpu", NULL};
 static const enum spar_dtype dtypes[] = {SPAR_F32, SPAR_BF16};
 
 /* ---- opening ---- */
@@ -50,6 +50,8 @@ static int make_engine(struct spar_sampler *s, struct spar_err *err)
 	    .dtype = dtypes[s->opt.dtype],
 	    .threads = (int)s->opt.threads,
 	    .kv_cache_size = (size_t)s->opt.kv_cache_mib << 20,
+	    .new_device = s->opt.new_device,
+	    .device = s->opt.device,
 	    .vocab_limit = spar_tokenizer_size(s->prompter.tokenizer),
 	};
 	size_t vocab = s->model.config.vocab_size;
@@ -95,6 +97,15 @@ static int load_for_encoding(struct spar_sampler *s, const char *dir, struct spa
 		rc = load_text(s, base, err);
 	free(base);
 	return rc;
+}
+
+int spar_sampler_settle_device(const struct spar_sampler_opt *o, const char *tool, char **argv, struct spar_err *err)
+{
+	char twin[64];
+	if (o->new_device || strcmp(o->device, "cpu") == 0)
+		return 0;
+	snprintf(twin, sizeof twin, "../spar-torch/%s", tool);
+	return spar_process_become(twin, argv, err);
 }
 
 int spar_sampler_new(struct spar_sampler **out, const struct spar_sampler_opt *opt, struct spar_err *err)
@@ -268,7 +279,7 @@ static float logprob_of(const float *logits, size_t n, double temperature, int32
 	return (float)((logits[id] - logits[best]) / t - log1p(others));
 }
 
-static void draw(const struct spar_sampler *s, struct spar_row *row, float *scratch)
+static void draw(const struct spar_sampler *s, struct spar_drawn *row, float *scratch)
 {
 	const struct spar_slot *slot = row->slot;
 	const struct spar_play *p = slot->play;
@@ -314,7 +325,7 @@ static int end_turn(struct spar_sampler *s, struct spar_slot *slot, enum spar_fi
 	return 0;
 }
 
-static int accept(struct spar_sampler *s, struct spar_row *row, struct spar_err *err)
+static int accept(struct spar_sampler *s, struct spar_drawn *row, struct spar_err *err)
 {
 	struct spar_slot *slot = row->slot;
 	struct spar_play *p = slot->play;
@@ -366,7 +377,7 @@ static int run_rows(struct spar_sampler *s, size_t *n, struct spar_err *err)
 	for (struct spar_slot *slot = s->slots; slot < s->slots + s->n_slots; slot++) {
 		if (slot->state != SPAR_SLOT_SAMPLE)
 			continue;
-		s->rows[*n] = (struct spar_row){.slot = slot, .logits = s->logits + *n * s->model.config.vocab_size};
+		s->rows[*n] = (struct spar_drawn){.slot = slot, .logits = s->logits + *n * s->model.config.vocab_size};
 		s->seqs[(*n)++] = slot->seq;
 	}
 	return *n ? spar_engine_run(s->engine, s->seqs, *n, s->logits, err) : 0;

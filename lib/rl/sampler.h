@@ -29,6 +29,7 @@
 #include "base/err.h"
 #include "base/listener.h"
 #include "base/opt.h"
+#include "model/engine/device.h"
 #include "model/sample.h"
 #include "rl/play.h"
 #include "rl/task.h"
@@ -49,22 +50,31 @@ struct spar_sampler_opt {
 	int64_t max_turns;      /* an episode that is not done by then fails ... */
 	bool cut_long;          /* ... or, with this, just ends */
 	int64_t concurrency;
-	int dtype; /* index into spar_sampler_dtypes */
-	int device;
-	int64_t threads;       /* 0: all cores */
-	int64_t kv_cache_mib;  /* 0: a quarter of memory, at most 4 GiB */
-	const int32_t *forced; /* (n_forced) the first tokens of every completion, instead of draws; NULL: none */
+	int dtype;                   /* index into spar_sampler_dtypes */
+	const char *device;          /* "cpu" or, for new_device, "cuda", "cuda:1" */
+	spar_device_new *new_device; /* what computes in place of the C kernels (engine/device.h); NULL: nothing */
+	int64_t threads;             /* 0: all cores */
+	int64_t kv_cache_mib;        /* 0: a quarter of memory, at most 4 GiB */
+	const int32_t *forced;       /* (n_forced) the first tokens of every completion, instead of draws; NULL: none */
 	size_t n_forced;
 	bool encode_only;        /* no weights are read: only spar_sampler_encode works */
 	struct spar_listener on; /* warned of what is odd with the first model that is opened */
 };
-extern const char *const spar_sampler_dtypes[];  /* "float32", "bfloat16", NULL */
-extern const char *const spar_sampler_devices[]; /* "cpu", NULL */
+extern const char *const spar_sampler_dtypes[]; /* "float32", "bfloat16", NULL */
+
+/* Tools that sample start in milliseconds, without libtorch. Each has a twin below spar-torch/ beside its folder, made of the
+ * same source with SPAR_TORCH, in which tensors compute. */
+#ifdef SPAR_TORCH
+#include "model/graph.h"
+#define SPAR_SAMPLER_NEW_DEVICE spar_graph_device
+#else
+#define SPAR_SAMPLER_NEW_DEVICE NULL
+#endif
 
 /* clang-format off */
 #define SPAR_SAMPLER_DEFAULTS \
 	{.env_timeout_s = 60, .sampling = {.temperature = 1, .top_p = 1}, .max_completion = 256, .max_turns = 256, \
-	 .concurrency = 64}
+	 .concurrency = 64, .device = "cpu", .new_device = SPAR_SAMPLER_NEW_DEVICE}
 /* clang-format on */
 #define SPAR_SAMPLER_OPTIONS(o) \
 	SPAR_OPT_GROUP("environment"), \
@@ -85,13 +95,16 @@ extern const char *const spar_sampler_devices[]; /* "cpu", NULL */
 			    "tokens with at least this share of the best one's probability; 0: all (0)"), \
 	    SPAR_OPT_U64("seed", 's', &(o).seed, "N", "of the random draws (0)"), SPAR_OPT_GROUP("machine"), \
 	    SPAR_OPT_INT("concurrency", 'c', &(o).concurrency, 1, 65536, "N", "episodes under way at once (64)"), \
-	    SPAR_OPT_CHOICE("device", 0, &(o).device, spar_sampler_devices, "NAME", "where to compute (cpu)"), \
+	    SPAR_OPT_STR("device", 0, &(o).device, "NAME", "cpu, cuda or cuda:N (cpu)"), \
 	    SPAR_OPT_CHOICE("dtype", 0, &(o).dtype, spar_sampler_dtypes, "TYPE", "float32 or bfloat16 (float32)"), \
 	    SPAR_OPT_INT("threads", 't', &(o).threads, 0, 4096, "N", "0: all cores (0)"), \
 	    SPAR_OPT_INT("kv-cache-size", 0, &(o).kv_cache_mib, 0, 1e9, "MIB", \
 			 "memory for keys and values; 0: a quarter of it all, at most 4096 (0)")
 
 struct spar_sampler; /* opaque */
+
+/*! First of all in a tool that samples: 0, or with a device that it cannot use itself it becomes its twin (tool: its name). */
+int spar_sampler_settle_device(const struct spar_sampler_opt *o, const char *tool, char **argv, struct spar_err *err);
 
 /*! `opt` is copied, what it points to is borrowed (`model`: not beyond this call). The environment is started when the first task
  *  needs it; no more episodes are under way in it than the sessions it says it holds. */

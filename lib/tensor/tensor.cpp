@@ -590,6 +590,38 @@ struct Attend : Function<Attend> {
 	}
 };
 
+/* ---- attention over a cache ---- */
+
+const int64_t MAX_GATHERED = 1 << 26; /* numbers of keys that are brought together at once */
+
+struct Paths {
+	Tensor k, v; /* (positions, n_kv * d) */
+	int64_t n_kv, longest, window;
+	double scale, cap;
+
+	/* What the rows' paths hold: (rows, n_kv, longest, d). */
+	Tensor gather(const Tensor &table, const Tensor &paths, int64_t n) const
+	{
+		return at::index_select(table, 0, paths).to(at::kFloat).view({n, longest, n_kv, -1}).transpose(1, 2);
+	}
+
+	/* q (heads, n, d) -> (n, heads * d) */
+	Tensor attend(const Tensor &q, const Tensor &paths, const Tensor &n_keys) const
+	{
+		int64_t n = q.size(1), d = q.size(2);
+		Tensor rows = at::mul(q.transpose(0, 1), scale).reshape({n, n_kv, -1, d});
+		Tensor scores = at::matmul(rows, gather(k, paths, n).transpose(2, 3));
+		if (cap > 0)
+			scores = scores.mul_(1 / cap).tanh_().mul_(cap);
+		Tensor at = at::arange(longest, n_keys.options()), end = n_keys.unsqueeze(-1);
+		Tensor hidden = at.ge(end);
+		if (window)
+			hidden = hidden.logical_or(at.lt(end.sub(window)));
+		scores.masked_fill_(hidden.view({n, 1, 1, longest}), -INFINITY);
+		return at::matmul(at::softmax(scores, -1), gather(v, paths, n)).reshape({n, -1});
+	}
+};
+
 int64_t adamw_by_tensors(const Tensor &w, const Tensor &m, const Tensor &v, const Tensor &g, const spar_fused_adamw &a)
 {
 	Tensor old = w.clone(), scaled = at::mul(g, a.grad_scale);
@@ -1020,6 +1052,39 @@ struct spar_tensor *spar_tensor_settle(struct spar_scope *s, const struct spar_t
 				       const struct spar_tensor *a, const struct spar_tensor *b)
 {
 	return make(s, {value, a}, [&] { return Settle::apply(value->t, a->t, b ? b->t : nothing()); });
+}
+
+struct spar_tensor *spar_tensor_attend_paths(struct spar_scope *s, const struct spar_tensor *q,
+					     const struct spar_tensor *k, const struct spar_tensor *v,
+					     const struct spar_tensor *paths, const struct spar_tensor *n_keys,
+					     size_t n_kv_heads, size_t window, double scale, double cap)
+{
+	return make(s, {q, k, v, paths, n_keys}, [&] {
+		int64_t n = q->t.size(1), longest = paths->t.numel() / n;
+		Tensor out = at::empty({n, q->t.size(0) * q->t.size(2)}, v->t.options());
+		Paths p = {k->t,  v->t, static_cast<int64_t>(n_kv_heads), longest, static_cast<int64_t>(window),
+			   scale, cap};
+		int64_t size = std::max<int64_t>(1, MAX_GATHERED / (longest * k->t.size(1)));
+		for (int64_t begin = 0; begin < n; begin += size) {
+			int64_t rows = std::min(size, n - begin);
+			out.narrow(0, begin, rows)
+			    .copy_(p.attend(q->t.narrow(1, begin, rows),
+					    paths->t.narrow(0, begin * longest, rows * longest),
+					    n_keys->t.narrow(0, begin, rows)));
+		}
+		return out;
+	});
+}
+
+void spar_tensor_put_rows(struct spar_scope *s, struct spar_tensor *table, const struct spar_tensor *at,
+			  const struct spar_tensor *rows)
+{
+	run(s, {table, at, rows}, [&] { table->t.index_copy_(0, at->t, rows->t.to(table->t.scalar_type())); });
+}
+
+struct spar_tensor *spar_tensor_side_by_side(struct spar_scope *s, const struct spar_tensor *heads)
+{
+	return make(s, {heads}, [&] { return heads->t.transpose(0, 1).flatten(1); });
 }
 
 /* ---- gradients and the optimizer ---- */

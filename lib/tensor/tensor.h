@@ -193,6 +193,19 @@ struct spar_tensor *spar_tensor_attend(struct spar_scope *s, const struct spar_t
 				       const struct spar_tensor *v, const struct spar_tree *tree, double scale,
 				       double cap, bool promised);
 
+/*! The same without gradients over a cache: k and v (positions, n_kv_heads * d) are tables of what came before, of which a
+ *  row sees the positions that stand in its line of paths (n * longest), the first n_keys[row] of them, or of those the last
+ *  `window`. q (n_heads, n, d) -> (n, n_heads * d) in v's type. */
+struct spar_tensor *spar_tensor_attend_paths(struct spar_scope *s, const struct spar_tensor *q,
+					     const struct spar_tensor *k, const struct spar_tensor *v,
+					     const struct spar_tensor *paths, const struct spar_tensor *n_keys,
+					     size_t n_kv_heads, size_t window, double scale, double cap);
+/*! table[at[i], :] = rows[i, :], in place and in the table's type. */
+void spar_tensor_put_rows(struct spar_scope *s, struct spar_tensor *table, const struct spar_tensor *at,
+			  const struct spar_tensor *rows);
+/*! The reverse of spar_tensor_heads: (n_heads, n, d) -> (n, n_heads * d) */
+struct spar_tensor *spar_tensor_side_by_side(struct spar_scope *s, const struct spar_tensor *heads);
+
 /* ---- gradients and the optimizer ---- */
 
 /*! Make t a leaf whose gradient is gathered by spar_tensor_backward (added to what is there). */

@@ -358,6 +358,88 @@ static void check_engine(const struct spar_model *m)
 	spar_graph_free(g);
 }
 
+/* ---- sampling by tensors ---- */
+
+enum { COMPANY = 12, TOKENS = 60, ROUNDS = 50 };
+
+/* Sequences that branch off each other, fed in portions, some freed and begun again, through the C kernels and through
+ * tensors over the same tree, whose cache here is so small that what is not alive must go and its numbers come again. */
+static void check_device(const struct spar_model *m, enum spar_dtype dtype, double tolerance)
+{
+	int32_t ids[COMPANY][TOKENS];
+	struct spar_engine *engines[2];
+	struct spar_seq *seqs[2][COMPANY];
+	float *logits[2];
+	double worst_seen = 0;
+	for (int tensors = 0; tensors < 2; tensors++) {
+		struct spar_engine_opt opt = {.dtype = dtype, .threads = 2, .vocab_limit = VOCAB - 2};
+		if (tensors) {
+			opt.new_device = spar_graph_device;
+			opt.kv_cache_size = (size_t)(dtype == SPAR_F32 ? 2 : 1) * 46000;
+		}
+		CHECK(spar_engine_new(&engines[tensors], m, &opt, &err) == 0);
+		logits[tensors] = spar_malloc(COMPANY * VOCAB * sizeof(float));
+		for (size_t i = 0; i < COMPANY; i++)
+			seqs[tensors][i] = spar_seq_new(engines[tensors]);
+	}
+	for (uint32_t i = 0; i < COMPANY; i++) {
+		for (uint32_t k = 0; k < TOKENS; k++)
+			ids[i][k] = (int32_t)below(4, 20, i, k);
+		if (i)
+			memcpy(ids[i], ids[below(i, 21, i, 0)], below(TOKENS, 22, i, 0) * sizeof **ids);
+	}
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		struct spar_seq *batch[2][COMPANY];
+		size_t n = 0;
+		for (uint32_t i = 0; i < COMPANY; i++) {
+			size_t len = spar_seq_len(seqs[0][i]), more = 1 + below(6, 23, round, i);
+			bool again = len == TOKENS || below(10, 24, round, i) == 0;
+			for (uint32_t k = below(TOKENS, 25, round, i); again && k < TOKENS; k++)
+				ids[i][k] = (int32_t)below(4, 26, round * COMPANY + i, k);
+			for (int tensors = 0; tensors < 2; tensors++) {
+				if (again) {
+					spar_seq_free(seqs[tensors][i]);
+					seqs[tensors][i] = spar_seq_new(engines[tensors]);
+				}
+				size_t from = again ? 0 : len;
+				spar_seq_append(seqs[tensors][i], ids[i] + from,
+						more < TOKENS - from ? more : TOKENS - from);
+				batch[tensors][n] = seqs[tensors][i];
+			}
+			n++;
+		}
+		for (int tensors = 0; tensors < 2; tensors++)
+			CHECK(spar_engine_run(engines[tensors], batch[tensors], n, logits[tensors], &err) == 0);
+		for (size_t i = 0; i < n * VOCAB; i++)
+			if (i % VOCAB < VOCAB - 2)
+				worst_seen = fmax(worst_seen, fabs((double)logits[0][i] - logits[1][i]));
+			else
+				CHECK(logits[1][i] == -INFINITY);
+		if (round == ROUNDS / 2) { /* new weights: those it has, here */
+			for (int tensors = 0; tensors < 2; tensors++) {
+				for (size_t i = 0; i < COMPANY; i++) {
+					spar_seq_free(seqs[tensors][i]);
+					seqs[tensors][i] = NULL;
+				}
+				CHECK(spar_engine_reload(engines[tensors], m, &err) == 0);
+				for (size_t i = 0; i < COMPANY; i++)
+					seqs[tensors][i] = spar_seq_new(engines[tensors]);
+			}
+		}
+	}
+	struct spar_engine_stats stats;
+	spar_engine_stats(engines[1], &stats);
+	CHECK_NEAR(worst_seen, 0, tolerance);
+	CHECK_STR(stats.kernel, "tensors");
+	CHECK(stats.tokens_reused > 0 && stats.tokens_computed > 45 * 16); /* more than there is room for */
+	for (int tensors = 0; tensors < 2; tensors++) {
+		for (size_t i = 0; i < COMPANY; i++)
+			spar_seq_free(seqs[tensors][i]);
+		spar_engine_free(engines[tensors]);
+		free(logits[tensors]);
+	}
+}
+
 /* Two clipped AdamW steps against the formulas. */
 static void check_adamw(struct spar_graph *g, const struct spar_model *m)
 {
@@ -561,6 +643,8 @@ int main(void)
 		check_sharing(g);
 		check_sharing(by_tensors);
 		check_twins(&m);
+		check_device(&m, SPAR_F32, 2e-5);
+		check_device(&m, SPAR_BF16, 0.4);
 		check_sampler(&m, dir);
 		check_checkpointing(&m);
 		check_slope(g);

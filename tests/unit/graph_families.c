@@ -36,10 +36,11 @@ static char *make_folder(const char *dir, struct spar_record *rec, const char *n
 	return folder;
 }
 
-static void check_engine(const struct spar_model *m, const struct row *r, float *logprobs)
+/* The C kernels, or what tensors compute in their place. */
+static void check_engine(const struct spar_model *m, const struct row *r, spar_device_new *new_device, float *logprobs)
 {
 	struct spar_engine *e;
-	struct spar_engine_opt opt = {.dtype = SPAR_F32, .threads = 1};
+	struct spar_engine_opt opt = {.dtype = SPAR_F32, .threads = 1, .new_device = new_device};
 	float got[MAX_VOCAB];
 	double worst = 0;
 	CHECK(spar_engine_new(&e, m, &opt, &err) == 0);
@@ -48,7 +49,7 @@ static void check_engine(const struct spar_model *m, const struct row *r, float 
 	CHECK(spar_engine_run(e, &s, 1, got, &err) == 0);
 	for (size_t i = 0; i < r->vocab; i++)
 		worst = fmax(worst, fabs((double)got[i] - r->logits[i]));
-	printf("%s: engine at most %.1e from the golden logits\n", r->name, worst);
+	printf("%s: engine%s at most %.1e from the golden logits\n", r->name, new_device ? " of tensors" : "", worst);
 	CHECK_NEAR(worst, 0, 1e-4);
 	CHECK(spar_engine_logprobs(e, r->ids, r->n_ids, 0.7, logprobs, &err) == 0);
 	spar_seq_free(s);
@@ -118,7 +119,8 @@ static void check_family(const char *dir, struct spar_record *rec, struct row *r
 	float logprobs[MAX_IDS];
 	CHECK(spar_model_open(&m, folder, &err) == 0);
 	if (m.dir && r->logits && r->n_ids <= MAX_IDS && r->vocab == m.config.vocab_size && r->vocab <= MAX_VOCAB) {
-		check_engine(&m, r, logprobs);
+		check_engine(&m, r, spar_graph_device, logprobs);
+		check_engine(&m, r, NULL, logprobs);
 		check_graphs(&m, r, logprobs);
 		spar_model_close(&m);
 	} else {

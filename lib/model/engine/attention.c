@@ -45,21 +45,16 @@ static size_t n_blocks_of(size_t n_keys)
 	return (n_keys + SPAR_LANES - 1) / SPAR_LANES;
 }
 
-/* List the blocks of a row's path: each from the deepest node that has positions in it, where all of them are. */
+/* List the blocks of a row's path. */
 static void add_path(struct spar_attention *a, const struct spar_row *row)
 {
-	const struct spar_node *node = row->node;
 	size_t first = a->n_blocks, n = n_blocks_of(row->pos + 1);
 	a->n_blocks += n;
 	if (a->n_blocks > a->blocks_room) {
 		a->blocks_room = 2 * a->n_blocks;
 		a->blocks = spar_realloc(a->blocks, a->blocks_room * sizeof *a->blocks);
 	}
-	for (size_t i = n; i-- > 0;) {
-		while (node->start >= (i + 1) * SPAR_LANES)
-			node = node->parent;
-		a->blocks[first + i] = spar_node_block(node, i * SPAR_LANES);
-	}
+	spar_node_path(row->node, row->pos + 1, a->blocks + first);
 }
 
 /* Tall units read less, but each thread should have some. */

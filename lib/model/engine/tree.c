@@ -35,6 +35,8 @@ static void relist(struct spar_tree *t, struct spar_node *node)
 
 static void free_node(struct spar_tree *t, struct spar_node *node)
 {
+	if (t->forget)
+		t->forget(t->owner, node);
 	for (size_t i = 0; i < node->n_blocks; i++) {
 		*(void **)node->blocks[i] = t->free_blocks;
 		t->free_blocks = node->blocks[i];

@@ -33,7 +33,10 @@ struct spar_tree {
 	struct spar_node evictable;              /* head of a ring: newer is the first to go */
 	struct spar_cursor cursors;              /* head of a ring */
 	size_t block_size, max_blocks, n_blocks; /* bytes of a block; blocks that may be and are in use or free */
-	void *free_blocks;                       /* a list through their first words */
+	void (*forget)(void *owner,
+		       const struct spar_node *node); /* before a node's positions go; NULL: nothing to do */
+	void *owner;
+	void *free_blocks;       /* a list through their first words */
 	struct spar_slab *slabs; /* blocks are allocated many at a time; the newest has the fresh ones */
 	size_t n_fresh;          /* blocks of it that never were in use */
 	int threads;             /* for zeroing them */
@@ -72,6 +75,17 @@ static inline bool spar_node_child_shares(const struct spar_node *child, size_t 
 static inline void *spar_node_block(const struct spar_node *node, size_t pos)
 {
 	return node->blocks[pos / SPAR_LANES - node->start / SPAR_LANES];
+}
+
+/*! The blocks of the first n_keys positions of the path that ends in `node`: each from the deepest node that has positions
+ *  in it, where all of them are. */
+static inline void spar_node_path(const struct spar_node *node, size_t n_keys, const void **blocks)
+{
+	for (size_t i = (n_keys + SPAR_LANES - 1) / SPAR_LANES; i-- > 0;) {
+		while (node->start >= (i + 1) * SPAR_LANES)
+			node = node->parent;
+		blocks[i] = spar_node_block(node, i * SPAR_LANES);
+	}
 }
 
 #endif

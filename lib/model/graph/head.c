@@ -39,6 +39,11 @@ static struct spar_tensor *logits(const struct spar_graph *g, struct spar_scope 
 	return cap > 0 ? spar_tensor_cap(s, raw, cap) : raw;
 }
 
+struct spar_tensor *spar_graph_logits(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *x)
+{
+	return logits(g, s, normed(g, s, x), 1);
+}
+
 static void chunk_by_tensors(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *x,
 			     const int32_t *ids, double temperature, float *logprobs, float *entropies, float *best)
 {

@@ -82,6 +82,20 @@ static struct spar_tensor *part_of(struct spar_scope *s, struct spar_tensor *kno
 	return known ? spar_tensor_columns(s, known, first, n) : NULL;
 }
 
+/* The rows' keys and values join the cache, and each row reads its path's. */
+static struct spar_tensor *attend_cache(const struct batch *b, struct spar_scope *s, size_t layer,
+					struct spar_tensor *q, struct spar_tensor *k, struct spar_tensor *v)
+{
+	const struct spar_config *c = &b->g->model->config;
+	const struct cache *cache = b->cache;
+	k = spar_tensor_rows(s, spar_tensor_side_by_side(s, k), cache->fresh);
+	spar_tensor_put_rows(s, cache->k[layer], cache->fresh_at, k);
+	spar_tensor_put_rows(s, cache->v[layer], cache->fresh_at, spar_tensor_rows(s, v, cache->fresh));
+	return spar_tensor_attend_paths(s, q, cache->k[layer], cache->v[layer], cache->paths, cache->n_keys,
+					c->n_kv_heads, c->layers[layer].windowed ? c->window : 0,
+					spar_config_score_scale(c), c->attention_cap);
+}
+
 /* h (n_nodes, hidden) -> (n_nodes, n_heads * head_dim) */
 static struct spar_tensor *attention(const struct batch *b, struct spar_scope *s, size_t layer, struct spar_tensor *h)
 {
@@ -101,6 +115,8 @@ static struct spar_tensor *attention(const struct batch *b, struct spar_scope *s
 	}
 	q = heads(b, s, layer, &part[SPAR_PART_Q_NORM], q, c->n_heads);
 	k = heads(b, s, layer, &part[SPAR_PART_K_NORM], k, c->n_kv_heads);
+	if (b->cache)
+		return attend_cache(b, s, layer, q, k, v);
 	known = value(b, s, layer, SPAR_TRACE_ATTENDED);
 	struct spar_tensor *y = spar_tensor_attend(s, q, k, v, c->layers[layer].windowed ? b->windowed : b->tree,
 						   spar_config_score_scale(c), c->attention_cap, known);
@@ -136,7 +152,7 @@ struct spar_tensor *spar_graph_layer(const struct batch *b, struct spar_scope *s
 	const struct module *part = g->layers[layer].part;
 	struct spar_tensor *h = spar_graph_norm(g, s, &part[SPAR_PART_ATTENTION_NORM], x, g->type);
 	struct spar_tensor *y = attention(b, s, layer, h);
-	if (layer + 1 == g->model->config.n_layers) {
+	if (layer + 1 == g->model->config.n_layers && b->target_rows) {
 		x = spar_tensor_rows(s, x, b->target_rows);
 		y = spar_tensor_rows(s, y, b->target_rows);
 	}

@@ -1,5 +1,6 @@
 /* parts.h - what a training graph is made of; for lib/model/graph.c (its weights), graph/layer.c, graph/head.c,
- * graph/pass.c (forward and backward through all of them) and graph/trace.c (the engine's forward). */
+ * graph/pass.c (forward and backward through all of them) and graph/trace.c (the engine's forward); and graph/device.c, which
+ * samples with it. */
 #ifndef SPAR_MODEL_GRAPH_PARTS_H
 #define SPAR_MODEL_GRAPH_PARTS_H
 
@@ -29,11 +30,19 @@ struct draw {
 	uint64_t step, forwards;
 };
 
+/* Keys and values of all positions that a sampler's tree holds (graph/device.c), and which of them a pass reads. */
+struct cache {
+	struct spar_tensor **k, **v;          /* (n_layers) tables (numbers, n_kv_heads * head_dim) */
+	struct spar_tensor *fresh, *fresh_at; /* rows whose keys and values are new, and their numbers */
+	struct spar_tensor *paths, *n_keys;   /* of each row, as spar_tensor_attend_paths wants them */
+};
+
 /* What the layers of one forward share. */
 struct batch {
 	const struct spar_graph *g;
 	struct spar_tensor *cos[2], *sin[2]; /* of each of the config's ropes, (n_nodes, head_dim / 2) */
-	struct spar_tensor *target_rows;     /* (n_targets) nodes */
+	struct spar_tensor *target_rows;     /* (n_targets) nodes; NULL: all */
+	const struct cache *cache;           /* sampling: rows read it; NULL: rows are nodes of the trees */
 	const struct spar_tree *tree, *windowed;
 	struct spar_tensor *(*values)[SPAR_N_TRACE_POINTS]; /* (n_layers) what the engine left; NULL: layers compute */
 	bool adapt, drop;
@@ -83,6 +92,14 @@ struct spar_tensor *spar_graph_layer(const struct batch *b, struct spar_scope *s
 /*! x normed, in `type`; x itself where the family has no such norm. */
 struct spar_tensor *spar_graph_norm(const struct spar_graph *g, struct spar_scope *s, const struct module *m,
 				    struct spar_tensor *x, enum spar_tensor_type type);
+
+/*! Ids and positions of n rows -> x (n, hidden). */
+struct spar_tensor *spar_graph_embed(const struct spar_graph *g, struct spar_scope *s, const int32_t *ids,
+				     const int32_t *positions, size_t n);
+/*! The angles of n rows, for every rope that a layer turns by. */
+void spar_graph_angles(struct batch *b, struct spar_scope *s, const int32_t *positions, size_t n);
+/*! x (n, hidden), the last layer's output -> logits (n, vocab). */
+struct spar_tensor *spar_graph_logits(const struct spar_graph *g, struct spar_scope *s, struct spar_tensor *x);
 
 /*! x as a leaf: what is made of it gives its gradient there, and goes no further back. */
 struct spar_tensor *spar_graph_leaf(struct spar_scope *s, const struct spar_tensor *x);

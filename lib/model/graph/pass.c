@@ -18,18 +18,23 @@ void spar_graph_forget(struct spar_graph *g)
 	g->n_targets = 0;
 }
 
-static struct spar_tensor *embed(const struct spar_graph *g, struct spar_scope *s, const struct spar_pack *p)
+struct spar_tensor *spar_graph_embed(const struct spar_graph *g, struct spar_scope *s, const int32_t *ids,
+				     const int32_t *positions, size_t n)
 {
 	const struct spar_config *c = &g->model->config;
 	const struct module *part = g->outside.part;
-	struct spar_tensor *x =
-	    spar_tensor_embed(s, part[SPAR_PART_EMBED].w, spar_tensor_from_i32(s, p->tokens, p->n_nodes));
+	struct spar_tensor *x = spar_tensor_embed(s, part[SPAR_PART_EMBED].w, spar_tensor_from_i32(s, ids, n));
 	if (c->embedding_scale > 0)
 		x = spar_tensor_scale(s, x, c->embedding_scale);
 	if (!c->learned_positions)
 		return x;
-	struct spar_tensor *positions = spar_tensor_from_i32(s, p->positions, p->n_nodes);
-	return spar_tensor_add(s, x, spar_tensor_embed(s, part[SPAR_PART_POSITIONS].w, positions));
+	struct spar_tensor *at = spar_tensor_from_i32(s, positions, n);
+	return spar_tensor_add(s, x, spar_tensor_embed(s, part[SPAR_PART_POSITIONS].w, at));
+}
+
+static struct spar_tensor *embed(const struct spar_graph *g, struct spar_scope *s, const struct spar_pack *p)
+{
+	return spar_graph_embed(g, s, p->tokens, p->positions, p->n_nodes);
 }
 
 struct spar_tensor *spar_graph_leaf(struct spar_scope *s, const struct spar_tensor *x)
@@ -61,25 +66,24 @@ static struct spar_tensor *forward_tensors(struct spar_graph *g, struct spar_sco
 	return g->by_layers ? spar_graph_leaf(s, x) : x;
 }
 
-/* The angles of each node, for every rope that a layer turns by. */
-static void rotary_tables(struct batch *b, struct spar_scope *s, const struct spar_pack *p)
+void spar_graph_angles(struct batch *b, struct spar_scope *s, const int32_t *positions, size_t n)
 {
 	const struct spar_config *c = &b->g->model->config;
 	size_t half = c->head_dim / 2, n_positions = 1;
-	for (size_t i = 0; i < p->n_nodes; i++)
-		if ((size_t)p->positions[i] >= n_positions)
-			n_positions = (size_t)p->positions[i] + 1;
+	for (size_t i = 0; i < n; i++)
+		if ((size_t)positions[i] >= n_positions)
+			n_positions = (size_t)positions[i] + 1;
 	size_t shape[] = {n_positions, half};
 	float *cosines = spar_malloc(n_positions * half * sizeof *cosines);
 	float *sines = spar_malloc(n_positions * half * sizeof *sines);
-	struct spar_tensor *positions = spar_tensor_from_i32(s, p->positions, p->n_nodes);
+	struct spar_tensor *rows = spar_tensor_from_i32(s, positions, n);
 	for (size_t i = 0; i < c->n_layers; i++) {
 		int rope = c->layers[i].rope;
 		if (rope < 0 || b->cos[rope])
 			continue;
 		spar_rope_angles(&c->ropes[rope], c->head_dim, 0, n_positions, cosines, sines);
-		b->cos[rope] = spar_tensor_rows(s, spar_tensor_from_f32(s, cosines, 2, shape), positions);
-		b->sin[rope] = spar_tensor_rows(s, spar_tensor_from_f32(s, sines, 2, shape), positions);
+		b->cos[rope] = spar_tensor_rows(s, spar_tensor_from_f32(s, cosines, 2, shape), rows);
+		b->sin[rope] = spar_tensor_rows(s, spar_tensor_from_f32(s, sines, 2, shape), rows);
 	}
 	free(cosines);
 	free(sines);
@@ -114,7 +118,7 @@ static int check_ids(const struct spar_graph *g, const struct spar_pack *p, stru
 /* What the layers need to know of the pack. */
 static void lay_out(struct spar_graph *g, struct spar_scope *s, const struct spar_pack *p)
 {
-	rotary_tables(&g->batch, s, p);
+	spar_graph_angles(&g->batch, s, p->positions, p->n_nodes);
 	plan(&g->batch, s, p);
 	g->batch.target_rows = spar_tensor_from_i32(s, p->target_node, p->n_targets);
 }
