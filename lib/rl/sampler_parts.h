@@ -48,7 +48,7 @@ struct spar_sampler {
 	struct spar_slot **waiting; /* (n_waiting) in the order of their requests */
 	size_t n_waiting;
 	struct spar_play *first, *last, *next; /* all plays that are held; the first that has no slot yet */
-	struct spar_drawn *rows;                 /* (n_slots) */
+	struct spar_drawn *rows;               /* (n_slots) */
 	struct spar_seq **seqs;                /* (n_slots) */
 	float *logits;                         /* (n_slots, vocab_size) */
 	float *scratch;                        /* (threads, 2 * vocab_size) */
