@@ -139,6 +139,7 @@ words() {
 	[ "$(map 'a\rb')" = '"a b"' ]
 	[ "$(map 'a\r\nb')" = '"a b"' ]       # the two are one character, and the table has its beginning
 	[ "$(map 'c\u0301a')" = '"ba"' ]
+	[ "$(map '\u00bd\u1ae9a')" = "$(map '\u00bda')" ]   # a mark of Unicode 17
 	[ "$(map 'c\u0301\u0302\u0302')" = "$(printf '"c\u0301\u0302\u0302"')" ] # too long to be looked up whole
 	spm t '.normalizer = {type: "Precompiled", precompiled_charsmap: "AAQAAA=="}'
 	run -3 --separate-stderr enc t a

@@ -207,7 +207,8 @@ static int run_strip(const struct spar_normalizer_step *s, const struct spar_mar
 
 /* ---- Precompiled: a table of replacements, for whole user-perceived characters and for single ones ---- */
 
-#define LONGEST 5 /* bytes of a user-perceived character that is looked up whole */
+#define LONGEST 5  /* bytes of a user-perceived character that is looked up whole */
+#define MARK 0x300 /* a mark of all versions of Unicode */
 
 static int load_map(struct spar_normalizer_step *s, jv node, struct spar_err *err)
 {
@@ -228,6 +229,8 @@ static size_t cluster_end(const struct spar_str *text, size_t at)
 	size_t end = at + spar_char_at(text->data, text->len, at, &c);
 	while (end < text->len) {
 		size_t len = spar_char_at(text->data, text->len, end, &next);
+		if (spar_char_is_younger_mark(next))
+			next = MARK;
 		if (utf8proc_grapheme_break_stateful(c, next, &state))
 			break;
 		c = next;

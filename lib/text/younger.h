@@ -20,4 +20,8 @@ extern const size_t spar_n_younger;
  *  implementation's normalization tables stop? It is left as it is, and nothing combines over it. */
 bool spar_char_has_younger_form(int32_t c);
 
+/*! Does the character, which came with Unicode 16 or 17, make one user-perceived character with the one before? The
+ *  reference implementation's tables know these marks, utf8proc's before 2.11 do not. */
+bool spar_char_is_younger_mark(int32_t c);
+
 #endif
