@@ -22,7 +22,7 @@
 #include "model/engine/device.h"
 #include "model/engine/trace.h"
 #include "model/model.h"
-#include "rl/pack.h"
+#include "model/pack.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* graph.h - the same transformer for training, over tensor/tensor.h (libtorch). One forward and backward over a prefix
- * tree (rl/pack.h layout). On a CPU the forward is the engine's (model/engine.h) and what it leaves is the value of the
+ * tree (model/pack.h). On a CPU the forward is the engine's (model/engine.h) and what it leaves is the value of the
  * tensors that the backward goes by: so sampler and trainer give a token the same probability, to the bit. On a GPU, and
  * where dropout is on, tensors do both. The loss is not in here: the trainer computes dL/dlogprob of every target in plain C
  * (rl/objective.h) and hands it back, so an objective is a function of numbers and needs no tensors.
@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "model/engine.h"
 #include "model/model.h"
-#include "rl/pack.h"
+#include "model/pack.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The prefix tree: its shape on known sets, and on random ones what must hold of any layout. */
-#include "rl/pack.h"
+#include "model/pack.h"
 #include "base/philox.h"
 #include "unit.h"
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "rl/pack.h"
+#include "model/pack.h"
 #include "base/err.h"
 #include <stdlib.h>
 

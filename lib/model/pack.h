@@ -4,8 +4,8 @@
  * tokens without a branch; its queries attend to all tokens of its ancestor segments and causally to its own.
  * A target asks for log p(token | path to node); equal (node, token) pairs of several sequences are one target.
  */
-#ifndef SPAR_RL_PACK_H
-#define SPAR_RL_PACK_H
+#ifndef SPAR_MODEL_PACK_H
+#define SPAR_MODEL_PACK_H
 
 #include <stddef.h>
 #include <stdint.h>
