@@ -28,7 +28,7 @@ $(TINY_RUN)/init: $(TINY)/config.json $(TINY)/tokenizer.json | all
 $(TINY_RUN)/1.jsonl: $(TINY_RUN)/init
 $(TINY_RUN)/2.jsonl: $(TINY_RUN)/1.jsonl
 $(TINY_RUN)/%.jsonl: $(TINY_RUN)/corpus-%.jsonl.zst
-	zstdcat $< | $(SPAR) update --model=$(TINY_RUN)/$(if $(filter 1,$*),init,1) --loss-type=sft --no-lora \
+	zstdcat $< | $(SPAR) update --model=$(TINY_RUN)/$(if $(filter 1,$*),init,1) --loss-type=sft --no-lora --num-train-epochs=1 \
 		--no-shuffle-dataset --learning-rate=$(TINY_LR) --lr-scheduler-type=cosine --warmup-steps=100 --weight-decay=0.01 \
 		--per-device-train-batch-size=$(TINY_BATCH) --seed=1 --out=$(TINY_RUN)/$* >$@.tmp
 	mv $@.tmp $@

@@ -18,7 +18,7 @@ load training
 		NEAR=1e-5 near "$SCRATCH/ma" "$SCRATCH/mb" .loss
 		near "$SCRATCH/ma" "$SCRATCH/mb" "select(.step == 1).grad_norm" .kl .entropy '.["clip_ratio/region_mean"] // 0'
 		jq -e -s 'length == 8 and .[0].loss_tokens == 27 and .[0].sequences == 6 and .[0].tokens_distinct < .[0].tokens
-			and .[0].kl == 0 and .[1].kl > 0 and .[0].reward == 0.5 and .[0].reward_std == 0.5
+			and .[0].kl == 0 and .[1].kl > 0 and .[0].reward == 0.5 and (.[0].reward_std - (0.2 | sqrt) | fabs) < 1e-9
 			and .[0]["completions/max_length"] == 6 and (.[0]["clip_ratio/region_mean"] // 0) == 0' "$SCRATCH/ma"
 	done <<-END
 		loss-type=grpo

@@ -33,7 +33,7 @@ load training
 
 @test "sft: which tokens carry loss (B33)" {
 	record='{"type":"sft","prompt":"<|im_start|>a","completion":"b"}' # two tokens, and one
-	tokens() { spar update --model="$MODEL" --loss-type=sft --dry-run "${@:2}" <<<"$1" | jq .loss_tokens; }
+	tokens() { spar update --model="$MODEL" --loss-type=sft --num-train-epochs=1 --dry-run "${@:2}" <<<"$1" | jq .loss_tokens; }
 	[ "$(tokens "$record")" = 2 ]
 	[ "$(tokens "${record/\}/,\"finish_reason\":\"length\"\}}")" = 1 ]
 	[ "$(tokens "$record" --no-completion-only-loss)" = 3 ] # all but the first
@@ -42,7 +42,7 @@ load training
 
 @test "sft: too long is refused; cut only when asked to, at the end of the completion or the beginning of the prompt" {
 	record='{"type":"sft","prompt":"<|im_start|>123","completion":"456"}' # four ids (a marker, three digits) and four (the end)
-	count() ( set -o pipefail; spar update --model="$MODEL" --loss-type=sft --dry-run --max-length="$1" "${@:2}" <<<"$record" | jq -c '[.num_tokens, .loss_tokens]' )
+	count() ( set -o pipefail; spar update --model="$MODEL" --loss-type=sft --num-train-epochs=1 --dry-run --max-length="$1" "${@:2}" <<<"$record" | jq -c '[.num_tokens, .loss_tokens]' )
 	[ "$(count 8)" = "[8,4]" ]
 	run -3 --separate-stderr count 6
 	[ "$stderr" = "update: <stdin>:1: 8 tokens (4 of the prompt), more than the limit of 6" ]
@@ -140,6 +140,23 @@ load training
 		done
 		near "$SCRATCH/one.m" "$SCRATCH/two.m" .loss .grad_norm
 	done
+}
+
+@test "rollouts: the figures of rewards and lengths are TRL's" {
+	# Group 1 is all alike, and its last episode was cut off; the trained tokens are 3, 4, 5 and 4, 5, 6.
+	head -7 "$ROLLOUTS" | jq -c 'if .group == "b0g1" then .reward = 2 else . end |
+		if .group == "b0g1" and .sample == 2 then .turns[1].finish_reason = "length" else . end' >"$SCRATCH/in"
+	run -0 spar update --model="$MODEL" --num-iterations=2 --learning-rate=1e-2 -q --out="$SCRATCH/out" "$SCRATCH/in"
+	jq -e -s 'def near($x): (. - $x | fabs) < 1e-9; all(.[]; (.reward | near(1.25)) and (.reward_std | near(0.775 | sqrt))
+		and .frac_reward_zero_std == 0.5
+		and (.["completions/mean_length"] | near(4.5)) and (.["completions/clipped_ratio"] | near(1 / 6))
+		and (.["completions/mean_terminated_length"] | near(4.2))
+		and .["completions/min_terminated_length"] == 3 and .["completions/max_terminated_length"] == 5)' <<<"$output"
+	# How far the sampler was off does not move with the policy.
+	jq -e -s '.[0].ppo_kl != .[1].ppo_kl and (map(.["sampling/sampling_logp_difference/mean"]) | .[0] > 0 and .[0] == .[1])' <<<"$output"
+	jq -c 'if .turns then .turns[1].finish_reason = "length" else . end' "$SCRATCH/in" |
+		spar update --model="$MODEL" -q --out="$SCRATCH/out" |
+		jq -e '.["completions/clipped_ratio"] == 1 and .["completions/max_terminated_length"] == 0'
 }
 
 @test "a log-probability far from the model's gives a finite step (B25)" {

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	    SPAR_OPT_FLAG("completion-only-loss", 0, &o->completion_only,
 			  "sft: train completions, not prompts (on; --no-completion-only-loss)"),
 	    SPAR_OPT_GROUP("batches"),
-	    SPAR_OPT_DOUBLE("num-train-epochs", 0, &o->num_epochs, 0, 1e6, "X", "sft: passes over the data (1)"),
+	    SPAR_OPT_DOUBLE("num-train-epochs", 0, &o->num_epochs, 0, 1e6, "X", "sft: passes over the data (3)"),
 	    SPAR_OPT_INT("max-steps", 0, &o->max_steps, 0, 1e15, "N", "stop after N optimizer steps; 0: do not (0)"),
 	    SPAR_OPT_INT("per-device-train-batch-size", 'b', &o->batch_size, 0, 1e9, "N",
 			 "sequences of a micro step; rollouts of a step without batch records (8; all)"),

@@ -107,11 +107,12 @@ static int by_group(const void *a, const void *b)
 	return strcmp(x->group, y->group);
 }
 
+/* Their mean and spread over the batch, and how many of them are in groups that teach nothing by comparison. */
 static void rewards(struct spar_str *m, struct spar_episode *const *episodes, size_t n)
 {
 	const struct spar_episode **sorted = spar_malloc(n * sizeof *sorted);
-	double *reward = spar_malloc(n * sizeof *reward), sum = 0, std_sum = 0;
-	size_t n_groups = 0, n_zero = 0;
+	double *reward = spar_malloc(n * sizeof *reward), sum = 0;
+	size_t n_zero = 0;
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = episodes[i];
 	qsort(sorted, n, sizeof *sorted, by_group);
@@ -119,15 +120,13 @@ static void rewards(struct spar_str *m, struct spar_episode *const *episodes, si
 		reward[i] = sorted[i]->reward;
 		sum += reward[i];
 	}
-	for (size_t begin = 0, end; begin < n; begin = end, n_groups++) {
+	for (size_t begin = 0, end; begin < n; begin = end) {
 		for (end = begin + 1; end < n && !strcmp(sorted[end]->group, sorted[begin]->group);)
 			end++;
-		double std = spar_reward_std(reward + begin, end - begin, false);
-		std_sum += std;
-		n_zero += std == 0 ? end - begin : 0;
+		n_zero += spar_reward_std(reward + begin, end - begin, false) == 0 ? end - begin : 0;
 	}
 	spar_metric_double(m, "reward", sum / (double)n);
-	spar_metric_double(m, "reward_std", std_sum / (double)n_groups);
+	spar_metric_double(m, "reward_std", spar_reward_std(reward, n, false));
 	spar_metric_double(m, "frac_reward_zero_std", (double)n_zero / (double)n);
 	free(reward);
 	free(sorted);
@@ -188,22 +187,41 @@ static void named_rewards(struct spar_str *m, struct spar_episode *const *e, siz
 	free(values);
 }
 
+/* Trained tokens of episodes. */
+struct lengths {
+	size_t n, sum, shortest, longest;
+};
+
+static void count_length(struct lengths *l, size_t n_tokens)
+{
+	l->shortest = l->n && l->shortest < n_tokens ? l->shortest : n_tokens;
+	l->longest = l->longest > n_tokens ? l->longest : n_tokens;
+	l->sum += n_tokens;
+	l->n++;
+}
+
+static void lengths(struct spar_str *m, struct spar_episode *const *episodes, size_t n)
+{
+	struct lengths all = {0}, ended = {0};
+	for (size_t i = 0; i < n; i++) {
+		count_length(&all, episodes[i]->n_loss);
+		if (!episodes[i]->truncated)
+			count_length(&ended, episodes[i]->n_loss);
+	}
+	spar_metric_double(m, "completions/mean_length", (double)all.sum / (double)n);
+	spar_metric_int(m, "completions/min_length", all.shortest);
+	spar_metric_int(m, "completions/max_length", all.longest);
+	spar_metric_double(m, "completions/clipped_ratio", (double)(n - ended.n) / (double)n);
+	spar_metric_double(m, "completions/mean_terminated_length", ended.n ? (double)ended.sum / (double)ended.n : 0);
+	spar_metric_int(m, "completions/min_terminated_length", ended.shortest);
+	spar_metric_int(m, "completions/max_terminated_length", ended.longest);
+}
+
 void spar_metric_rollouts(struct spar_str *m, struct spar_episode *const *episodes, size_t n)
 {
-	size_t sum = 0, shortest = n ? episodes[0]->n_loss : 0, longest = 0, truncated = 0;
 	if (!n)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		size_t len = episodes[i]->n_loss;
-		sum += len;
-		shortest = len < shortest ? len : shortest;
-		longest = len > longest ? len : longest;
-		truncated += episodes[i]->truncated;
-	}
 	rewards(m, episodes, n);
 	named_rewards(m, episodes, n);
-	spar_metric_double(m, "completions/mean_length", (double)sum / (double)n);
-	spar_metric_int(m, "completions/min_length", shortest);
-	spar_metric_int(m, "completions/max_length", longest);
-	spar_metric_double(m, "completions/clipped_ratio", (double)truncated / (double)n);
+	lengths(m, episodes, n);
 }

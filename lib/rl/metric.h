@@ -20,9 +20,10 @@ void spar_metric_sums(struct spar_str *m, const struct spar_objective_sums *s, c
 /*! The members step_time/... of a batch record (borrowed): seconds that stages before the training took for the batch. */
 void spar_metric_step_times(struct spar_str *m, jv batch);
 
-/*! Of the rollouts as they came, masked ones included: reward, reward_std (mean over groups of the std over n-1),
- *  frac_reward_zero_std (share of rollouts in groups of equal rewards), completions/{mean,min,max}_length in trained
- *  tokens of a whole episode, completions/clipped_ratio. Nothing if n is 0. */
+/*! Of the rollouts as they came, masked ones included: reward, reward_std (over n-1, of the whole batch),
+ *  frac_reward_zero_std (share of rollouts in groups of equal rewards), rewards/NAME/{mean,std}, and of whole episodes, in
+ *  trained tokens, completions/{mean,min,max}_length, completions/clipped_ratio, and
+ *  completions/{mean,min,max}_terminated_length of those not cut off (0 if all were). Nothing if n is 0. */
 void spar_metric_rollouts(struct spar_str *m, struct spar_episode *const *episodes, size_t n);
 
 #endif

@@ -359,7 +359,7 @@ int spar_objective_eval(const struct spar_objective *o, const struct spar_sequen
 	sums->last = sums->loss;
 	sums->loss += before;
 	for (size_t i = 0; s->sampled && i < s->n; i++) {
-		double diff = fabs(s->logp[i] - s->sampled[i]);
+		double diff = fabs(old_of(s, i) - s->sampled[i]);
 		sums->diff_max = fmax(sums->diff_max, diff);
 		sums->diff_sum += diff;
 		sums->diff_tokens++;

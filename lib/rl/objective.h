@@ -145,7 +145,7 @@ struct spar_objective_sums {            /* added up over sequences; who reports 
 	double phi;                     /* vespo: over sequences */
 	double off_policy;              /* sequences dropped by off_policy_mask */
 	double bounded;                 /* tokens whose exponent had to be bounded (B25) */
-	double diff_max, diff_sum;      /* |logp - sampled|: sampler against trainer ... */
+	double diff_max, diff_sum;      /* |old - sampled|: sampler against trainer ... */
 	double diff_tokens;             /* ... over the tokens whose sampler's is known */
 	double is_min, is_max, is_sum;  /* importance weights, over units of the correction */
 	double is_units;                /* how many were weighted: tokens or sequences */

@@ -73,7 +73,7 @@ extern const char *const spar_sampler_dtypes[]; /* "float32", "bfloat16", NULL *
 
 /* clang-format off */
 #define SPAR_SAMPLER_DEFAULTS \
-	{.env_timeout_s = 60, .sampling = {.temperature = 1, .top_p = 1}, .max_completion = 256, .max_turns = 256, \
+	{.env_timeout_s = 60, .sampling = {.temperature = 1, .top_p = 1}, .max_completion = 512, .max_turns = 256, \
 	 .concurrency = 64, .device = "cpu", .new_device = SPAR_SAMPLER_NEW_DEVICE}
 /* clang-format on */
 #define SPAR_SAMPLER_OPTIONS(o) \
@@ -85,7 +85,7 @@ extern const char *const spar_sampler_dtypes[]; /* "float32", "bfloat16", NULL *
 	    SPAR_OPT_INT("max-turns", 0, &(o).max_turns, 1, 1e9, "N", "an episode not done by then fails (256)"), \
 	    SPAR_OPT_GROUP("sampling"), \
 	    SPAR_OPT_INT("max-completion-length", 0, &(o).max_completion, 1, 1e9, "N", \
-			 "tokens of a completion (256)"), \
+			 "tokens of a completion (512)"), \
 	    SPAR_OPT_INT("max-model-length", 0, &(o).max_length, 0, 1e9, "N", \
 			 "tokens of prompt and completion; 0: what the model takes (0)"), \
 	    SPAR_OPT_DOUBLE("top-p", 0, &(o).sampling.top_p, 0, 1, "X", \

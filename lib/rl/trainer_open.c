@@ -17,7 +17,7 @@ void spar_trainer_opt_init(struct spar_trainer_opt *o)
 				       .completion_only = true,
 				       .accumulation = 1,
 				       .micro_tokens = 8192,
-				       .num_epochs = 1,
+				       .num_epochs = 3,
 				       .shuffle = true,
 				       .learning_rate = -1,
 				       .beta1 = 0.9,
