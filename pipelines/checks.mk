@@ -19,9 +19,10 @@ $(B)/parity/graph: $(B)/obj/tests/parity/graph.o $(B)/libspartorch.a $(B)/libspa
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(TORCH_LIBS) $(LIBS)
 
-parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(VENV)/ready ## compare with transformers, tokenizers, peft, trl and llama.cpp's files, in a virtual environment it makes
+parity: all $(B)/hub/hub $(B)/parity/logits $(B)/parity/graph $(B)/parity/blocks $(VENV)/ready ## compare with transformers, tokenizers, peft, trl and llama.cpp's files, in a virtual environment it makes
 	$(VENV)/bin/python tests/parity/parity.py $(B) $(PARITY_MODEL)
 	$(VENV)/bin/python tests/parity/families.py $(B) $(PARITY_CACHE)
+	$(VENV)/bin/python tests/parity/blocks.py $(B)
 	$(VENV)/bin/python tests/parity/ids.py $(B) $(PARITY_CACHE) $(PARITY_STRINGS)
 	$(VENV)/bin/python tests/golden/objectives.py | cmp - tests/golden/objectives.jsonl
 	$(VENV)/bin/python tests/parity/steps.py $(B) 1000

@@ -3,7 +3,7 @@ other.
 
     curves.py BUILD [RUN...]
 
-SFT of 20 steps (all weights, an adapter) and GRPO of 10 (several losses) in float32. spar samples the rollouts and scores
+SFT of 20 steps (all weights, an adapter) and GRPO of 10 (each loss) in float32. spar samples the rollouts and scores
 them; TRL is given the same ids and rewards, and makes its own advantages. A line a curve; exits non-zero if one leaves TRL's by
 more than 1e-4 (of figures above 1: of their size; the norm of the gradient, in which rounding shows first, by 1e-3)."""
 import json, logging, os, shutil, subprocess, sys, tempfile, warnings
@@ -42,7 +42,15 @@ RUNS = {
     "dr_grpo": dict(GRPO, loss_type="dr_grpo", gradient_accumulation_steps=2, max_grad_norm=1e9),
     "gspo": dict(GRPO, loss_type="grpo", importance_sampling_level="sequence", num_iterations=2, epsilon=3e-3, epsilon_high=4e-3),
     "cispo": dict(GRPO, loss_type="cispo", num_iterations=2, epsilon_high=5.0),
+    "sapo": dict(GRPO, loss_type="sapo", num_iterations=2),
+    "luspo": dict(GRPO, loss_type="luspo", importance_sampling_level="sequence", num_iterations=2, epsilon=3e-3),
+    "vespo": dict(GRPO, loss_type="vespo", num_iterations=2),
+    # (The first tokens of a group have one entropy, but not to TRL's last bit: the quantile must not lie among them.)
+    "dapo-entropy": dict(GRPO, loss_type="dapo", num_iterations=2, entropy_coef=0.01, top_entropy_quantile=0.8, delta=1.5),
 }
+
+
+CLIPPING = {"cispo": ["cispo_clip_ratio"], "sapo": [], "vespo": ["vespo/phi_seq_mean"]}
 
 
 def report(what, ok, figure):
@@ -90,7 +98,7 @@ def compare(name, ours, theirs, keys):
         return report(name, False, f"{len(ours)} steps, and {len(theirs)} of TRL")
     if os.environ.get("SHOW"):
         for a, b in zip(ours, theirs):
-            print({k: (a[k], b[k]) for k in keys})
+            print({k: (a[k], b[k]) for k in keys if k in b})
     for key in keys:
         pairs = [(a[key], b[key]) for a, b in zip(ours, theirs) if key in b]  # TRL tells of rewards where a batch begins
         worst = max(abs(a - b) / max(1, abs(b)) for a, b in pairs)
@@ -123,7 +131,7 @@ def sft(name, model, settings, work):
     ours = update(start, records, mine, "--no-shuffle-dataset", *more)
     args = arguments(SFTConfig, work, dict(settings, train_sampling_strategy="sequential"))
     trainer = SFTTrainer(model=trained, args=args, train_dataset=datasets.Dataset.from_list(rows), processing_class=AutoTokenizer.from_pretrained(TINY))
-    return ours, history(trainer), ["loss", "grad_norm", "learning_rate"] + ["entropy", "mean_token_accuracy"] * (settings["gradient_accumulation_steps"] == 1)
+    return ours, history(trainer), ["loss", "grad_norm", "learning_rate", "num_tokens"] + ["entropy", "mean_token_accuracy"] * (settings["gradient_accumulation_steps"] == 1)
 
 
 # ---- grpo ----
@@ -156,9 +164,11 @@ def grpo(name, model, settings, work):
     args = arguments(GRPOConfig, work, settings, temperature=TEMPERATURE)
     trainer = GRPOTrainer(model=load(model), reward_funcs=lambda recorded, **rest: recorded, args=args, rollout_func=given,
                           train_dataset=datasets.Dataset.from_dict({"prompt": list(groups)}), processing_class=AutoTokenizer.from_pretrained(TINY))
-    keys = ["loss", "grad_norm", "learning_rate", "reward", "frac_reward_zero_std"]
+    keys = ["loss", "grad_norm", "learning_rate", "num_tokens", "reward", "reward_std", "frac_reward_zero_std"]
+    keys += [f"completions/{which}_{what}" for what in ("length", "terminated_length") for which in ("mean", "min", "max")] + ["completions/clipped_ratio"]
     if settings["gradient_accumulation_steps"] == 1:  # TRL takes the mean over micro steps of means over tokens
-        keys += ["entropy"] + ["kl"] * ("beta" in settings) + (["cispo_clip_ratio"] if name == "cispo" else ["clip_ratio/low_mean", "clip_ratio/high_mean"])
+        keys += ["entropy"] + ["kl"] * ("beta" in settings) + CLIPPING.get(name, ["clip_ratio/low_mean", "clip_ratio/high_mean"])
+    keys += ["policy_loss", "entropy_coef"] * ("entropy_coef" in settings)
     return ours, history(trainer), keys
 
 

@@ -6,7 +6,7 @@ For each: logits of the engine; loss and every gradient of the training graph; a
 merged; an adapter trained by spar, read by peft; a checkpoint written by spar, read by transformers; the GGUF file that
 llama.cpp's converter makes, imported, and beside it the one that spar exports. One line a comparison;
 exits non-zero if one fails."""
-import json, os, shutil, subprocess, sys, tempfile, warnings
+import copy, json, os, shutil, subprocess, sys, tempfile, warnings
 
 import llama_cpp
 import numpy as np
@@ -80,10 +80,10 @@ def load(folder):
 
 
 def sequences():
-    """Two that share a beginning, a long one and a short one."""
+    """Two that share a beginning, a long one and a short one; of ids that the tokenizer has."""
     r = np.random.default_rng(7)
-    a = r.integers(3, 1920, 40).tolist()
-    return [a, a[:25] + r.integers(3, 1920, 30).tolist(), r.integers(3, 1920, 150).tolist(), [5, 6]]
+    a = r.integers(3, 1857, 40).tolist()
+    return [a, a[:25] + r.integers(3, 1857, 30).tolist(), r.integers(3, 1857, 150).tolist(), [5, 6]]
 
 
 def lines(seqs):
@@ -96,13 +96,15 @@ def engine_logits(folder, seqs):
 
 
 def last_logits(model, seqs):
+    """In float64: transformers in float32 is further from them than spar is."""
+    model = copy.deepcopy(model).double()
     with torch.no_grad():
         return torch.stack([model(torch.tensor([s])).logits[0, -1] for s in seqs])
 
 
-def compare_logits(what, ours, theirs, bound=1e-4):
-    worst = float((ours - theirs).abs().max())
-    report(what, worst < bound, f"largest difference {worst:.1e} of {float(theirs.abs().max()):.1f}")
+def compare_logits(what, ours, theirs):
+    worst, largest = float((ours - theirs).abs().max()), float(theirs.abs().max())
+    report(what, worst < 1e-5 * largest, f"largest difference {worst:.1e} of {largest:.1f}")
 
 
 def compare_gradients(what, folder, model, seqs):
@@ -222,7 +224,8 @@ def gguf(name, folder, work, seqs):
             report(f"{name}: llama.cpp's file refused by name", refused(command, REFUSED_IMPORT[name]), REFUSED_IMPORT[name])
         else:
             run(command)
-            compare_logits(f"{name}: llama.cpp's file", engine_logits(imported, seqs), want)
+            got = engine_logits(imported, seqs)  # of some families without the rows beyond the tokenizer
+            compare_logits(f"{name}: llama.cpp's file", got, want[:, :got.shape[1]])
     command = [spar, "model", "export", "--gguf", named, "--out", ours]
     if name in REFUSED_EXPORT:
         report(f"{name}: export refused by name", refused(command, f"export of {REFUSED_EXPORT[name]} is not supported"), REFUSED_EXPORT[name])
