@@ -35,6 +35,7 @@ void spar_attention_release(struct spar_attention *a)
 {
 	free(a->units);
 	free(a->blocks);
+	free(a->distinct);
 	free(a->scratch);
 }
 
@@ -53,6 +54,7 @@ static void add_path(struct spar_attention *a, const struct spar_row *row)
 	if (a->n_blocks > a->blocks_room) {
 		a->blocks_room = 2 * a->n_blocks;
 		a->blocks = spar_realloc(a->blocks, a->blocks_room * sizeof *a->blocks);
+		a->distinct = spar_realloc(a->distinct, a->blocks_room * sizeof *a->distinct);
 	}
 	spar_node_path(row->node, row->pos + 1, a->blocks + first);
 }
@@ -92,6 +94,8 @@ static void form_units(struct spar_attention *a, const struct spar_row *rows, si
 	for (size_t r = 0; r < n; r++, before = behind) {
 		size_t n_keys = rows[r].pos + 1;
 		behind = r + 1 < n ? in_common(a, &rows[r], first_block) : 0;
+		for (size_t i = before; i < n_blocks_of(n_keys); i++)
+			a->distinct[a->n_distinct++] = a->blocks[first_block + i];
 		if (!before || 2 * before < behind || u->n_rows == a->unit_rows) {
 			u = new_unit(a, r);
 			before = n_blocks_of(n_keys);
@@ -115,7 +119,7 @@ static size_t scratch_floats(const struct spar_attention *a, size_t n_positions)
 void spar_attention_plan(struct spar_attention *a, const struct spar_row *rows, size_t n)
 {
 	size_t n_positions = 0;
-	a->n_units = a->n_blocks = 0;
+	a->n_units = a->n_blocks = a->n_distinct = 0;
 	a->unit_rows = choose_unit_rows(a, n);
 	for (size_t r = 0; r < n; r++)
 		add_path(a, &rows[r]);
@@ -143,6 +147,18 @@ static size_t panel_offset(const struct spar_attention *a, size_t layer, size_t 
 {
 	size_t panel = (layer * a->n_kv_heads + head) * 2 + is_values;
 	return panel * SPAR_LANES * a->width * spar_dtype_size(a->dtype);
+}
+
+struct spar_fetch spar_attention_fetch(const struct spar_attention *a, size_t layer, size_t share, size_t n_shares)
+{
+	if (spar_config_window(a->config, layer)) /* of which little may be read */
+		return (struct spar_fetch){0};
+	return (struct spar_fetch){
+	    .block = a->distinct + a->n_distinct * share / n_shares,
+	    .end = a->distinct + a->n_distinct * (share + 1) / n_shares,
+	    .offset = panel_offset(a, layer, 0, false),
+	    .size = panel_offset(a, layer + 1, 0, false) - panel_offset(a, layer, 0, false),
+	};
 }
 
 /* SPAR_LANES numbers as bfloat16, rounded to nearest. */

@@ -39,6 +39,9 @@ struct spar_attention {
 	struct spar_unit *units;
 	const void **blocks; /* of all rows, one list after the other */
 	size_t n_units, units_room, n_blocks, blocks_room;
+	const void **
+	    distinct; /* (n_distinct) the blocks of all rows, each once, as far as rows that follow each other share it */
+	size_t n_distinct;
 	float *scratch; /* (threads, scratch_floats) */
 	size_t scratch_floats;
 };
@@ -52,6 +55,9 @@ size_t spar_attention_block_size(const struct spar_attention *a);
 
 /*! Form the units of a batch, best in the order of the tree; the nodes are borrowed until the next plan. */
 void spar_attention_plan(struct spar_attention *a, const struct spar_row *rows, size_t n);
+
+/*! What a layer's attention will read in one of n_shares shares of the planned rows. */
+struct spar_fetch spar_attention_fetch(const struct spar_attention *a, size_t layer, size_t share, size_t n_shares);
 
 /*! Put a row's rotated keys and its values, (n_kv_heads, head_dim) each, into the blocks of its position. */
 void spar_attention_store(const struct spar_attention *a, const struct spar_row *row, size_t layer, const float *keys,

@@ -9,6 +9,11 @@
 #define TILE_ROWS 8   /* of the tallest tile in panels, about */
 #define BLOCK_ROWS 24 /* a multiple of every tile's height in panels of SPAR_PANEL columns */
 
+/* What a thread's products fetch for the attention behind them; in a cache line of its own. */
+struct spar_forward_fetch {
+	_Alignas(64) struct spar_fetch cache;
+};
+
 int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const struct spar_weights *w,
 		      const struct spar_kernel *kernel, int threads, struct spar_err *err)
 {
@@ -32,19 +37,20 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 		return -SPAR_FAIL;
 	const struct {
 		void **buffer;
-		size_t row_size;
+		size_t n, size;
 	} buffers[] = {
-	    {(void **)&f->x, f->hidden * sizeof(float)},
-	    {&f->normed, f->hidden * kernel->act_size},
-	    {(void **)&f->branch, f->hidden * sizeof(float)},
-	    {(void **)&f->projected, f->qkv * sizeof(float)},
-	    {&f->q, c->n_heads * f->attention.width * kernel->act_size},
-	    {&f->mixed, f->attended * kernel->act_size},
-	    {&f->gated, f->inner * kernel->act_size},
+	    {(void **)&f->fetches, (size_t)threads, sizeof *f->fetches},
+	    {(void **)&f->x, SPAR_FORWARD_ROWS, f->hidden * sizeof(float)},
+	    {&f->normed, SPAR_FORWARD_ROWS, f->hidden * kernel->act_size},
+	    {(void **)&f->branch, SPAR_FORWARD_ROWS, f->hidden * sizeof(float)},
+	    {(void **)&f->projected, SPAR_FORWARD_ROWS, f->qkv * sizeof(float)},
+	    {&f->q, SPAR_FORWARD_ROWS, c->n_heads * f->attention.width * kernel->act_size},
+	    {&f->mixed, SPAR_FORWARD_ROWS, f->attended * kernel->act_size},
+	    {&f->gated, SPAR_FORWARD_ROWS, f->inner * kernel->act_size},
 	};
 	for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
 		/* a vector more: the last head is read in whole vectors */
-		size_t size = spar_round_up(SPAR_FORWARD_ROWS * buffers[i].row_size + 64, 64);
+		size_t size = spar_round_up(buffers[i].n * buffers[i].size + 64, 64);
 		if (!(*buffers[i].buffer = aligned_alloc(64, size))) {
 			spar_forward_release(f);
 			return spar_fail(err, SPAR_FAIL, "no memory for the engine's buffers");
@@ -58,6 +64,7 @@ void spar_forward_release(struct spar_forward *f)
 {
 	spar_attention_release(&f->attention);
 	spar_team_release(&f->team);
+	free(f->fetches);
 	free(f->x);
 	free(f->normed);
 	free(f->branch);
@@ -148,8 +155,8 @@ static struct item item_at(const struct items *items, const struct spar_linear *
 	return item;
 }
 
-/* What to fetch while an item is computed: the panel of l that this thread needs next or, where there is none, one of
- * `after`, the weights that are used after l. */
+/* What to fetch while an item is computed: what is left of the cache to be fetched; the panel of l that this thread needs next
+ * or, where there is none, one of `after`, the weights that are used after l. */
 static struct spar_ahead look_ahead(const struct spar_forward *f, const struct spar_worker *w,
 				    const struct spar_linear *l, const struct spar_linear *after,
 				    const struct items *items, const struct item *item)
@@ -157,14 +164,15 @@ static struct spar_ahead look_ahead(const struct spar_forward *f, const struct s
 	enum spar_dtype dtype = f->weights->dtype;
 	size_t next = spar_worker_next(w, items->n), panel = next / items->per_panel;
 	const struct spar_linear *from = next < items->n ? l : after;
+	struct spar_fetch *cache = &f->fetches[w->own].cache;
 	if (!from || (from == l && panel == item->panel))
-		return (struct spar_ahead){0};
+		return (struct spar_ahead){.cache = cache};
 	if (from == after)
 		panel = spar_worker_first(w, spar_linear_panels(after));
 	const char *at = spar_linear_panel(from, dtype, panel);
 	size_t lines = spar_linear_panel_size(from, dtype) / 64;
 	size_t chains = (item->n_rows + TILE_ROWS - 1) / TILE_ROWS * ((l->k + SPAR_CHAIN - 1) / SPAR_CHAIN);
-	return (struct spar_ahead){at, at + lines * 64, (lines + chains - 1) / chains};
+	return (struct spar_ahead){at, at + lines * 64, (lines + chains - 1) / chains, cache};
 }
 
 static void panel_product(const struct spar_forward *f, const struct spar_linear *l, const struct item *item,
@@ -376,6 +384,14 @@ static void rotate_and_store(const struct spar_forward *f, struct spar_worker *w
 
 /* ---- the passes ---- */
 
+/* Have the products from here on fetch what this thread's part of a layer's attention reads. */
+static void fetch_cache(const struct spar_forward *f, const struct spar_worker *w, size_t layer)
+{
+	f->fetches[w->own].cache = layer < f->weights->n_layers
+				       ? spar_attention_fetch(&f->attention, layer, w->own, w->n_threads)
+				       : (struct spar_fetch){0};
+}
+
 void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n)
 {
 	spar_forward_traced(f, rows, n, NULL);
@@ -394,6 +410,7 @@ void spar_forward_traced(struct spar_forward *f, const struct spar_row *rows, si
 #pragma omp parallel num_threads(f->threads)
 	{
 		struct spar_worker w = spar_worker_begin(&f->team);
+		fetch_cache(f, &w, 0);
 		embed(f, &w, rows, n);
 		for (size_t i = 0; i < f->weights->n_layers; i++) {
 			const struct spar_layer *l = &f->weights->layers[i];
@@ -411,6 +428,7 @@ void spar_forward_traced(struct spar_forward *f, const struct spar_row *rows, si
 			leave(f, &w, slot(f, i, SPAR_TRACE_MIDDLE), f->x, f->hidden, n);
 			normalize(f, &w, f->x, &l->mlp_norm, n);
 			multiply_gated(f, &w, i, n);
+			fetch_cache(f, &w, i + 1);
 			add_branch(f, &w, &l->down, after, f->gated, f->inner, &l->mlp_post_norm,
 				   slot(f, i, SPAR_TRACE_DOWN), n);
 		}

@@ -23,6 +23,7 @@ struct spar_forward {
 	int threads;
 	struct spar_team team;
 	struct spar_attention attention;
+	struct spar_forward_fetch *fetches;  /* (threads) */
 	size_t hidden, qkv, attended, inner; /* widths of the buffers' rows: padded to SPAR_PANEL, the padding is 0 */
 	float *x;         /* (ROWS, hidden) the residual stream; after a pass the last layer's output */
 	void *normed;     /* (ROWS, hidden) acts */

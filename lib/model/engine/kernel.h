@@ -29,11 +29,18 @@ enum spar_gemm_mode {
 	SPAR_GEMM_ADD, /* c = c + (a w) */
 };
 
-/* What will be read next, fetched into the second-level cache while a product is computed: `rate` lines after each chain.
- * Only a hint: the addresses need not be there. */
+/* Cache blocks (attention.h) that will be read next: of each `size` bytes from `offset`, of which `done` have been fetched. */
+struct spar_fetch {
+	const void *const *block, *const *end;
+	size_t offset, size, done;
+};
+
+/* What is fetched into the second-level cache while a product is computed: weights, `rate` lines after each chain, and a line of
+ * the cache with each step of k. Only a hint: the addresses need not be there. */
 struct spar_ahead {
 	const char *at, *end;
 	size_t rate;
+	struct spar_fetch *cache; /* NULL: none */
 };
 
 /*! c (rows, cols) from a (rows, k) acts and a packed panel; cols is a multiple of SPAR_LANES, lda and ldc count elements;

@@ -54,6 +54,21 @@ static inline void fetch_ahead(struct spar_ahead *ahead)
 		__builtin_prefetch(ahead->at, 0, 2);
 }
 
+/* Where the next `size` bytes of the cache lie; `none` if there are none. */
+static inline const char *next_piece(struct spar_ahead *ahead, size_t size, const void *none)
+{
+	struct spar_fetch *fetch = ahead ? ahead->cache : NULL;
+	if (!fetch || fetch->block == fetch->end)
+		return none;
+	const char *piece = (const char *)*fetch->block + fetch->offset + fetch->done;
+	fetch->done += size;
+	if (fetch->done >= fetch->size) {
+		fetch->done = 0;
+		fetch->block++;
+	}
+	return piece;
+}
+
 static void norm(const float *x, const float *weight, size_t n, size_t n_true, float eps, void *act)
 {
 	V sum = SPLAT(0);
