@@ -3,7 +3,7 @@
  *
  *	struct spar_osint_graph g;
  *	spar_osint_graph_init(&g);
- *	spar_osint_graph_add(&g, spar_osint_graph_name(&g, "alias_12", 8), ...);        // or generate.h, metaqa.h, read
+ *	spar_osint_graph_add(&g, spar_osint_graph_name(&g, "alias_12", 8), ...);        // or osint.h, metaqa.h
  *	spar_osint_graph_index(&g);                                     // after the last edge, before anything is asked
  *	spar_osint_graph_release(&g);
  * Memory and time are linear in nodes and edges. An indexed graph is only read, by any number of threads. */

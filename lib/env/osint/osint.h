@@ -10,8 +10,7 @@
  *	spar_osint_claim_read(&c, &g, spar_action_find(text, n));       // what it wrote
  *	spar_osint_check(&g, &SPAR_OSINT_LIMITS, &c, &verdict);         // a generator's task: how far it is valid
  *	spar_osint_answered(&g, &c, t.answer), spar_osint_f1(...)       // an answerer's reply: is it right
- * The formulas of the reference profile that an environment pays too (edge and answer reward) belong in reference.h
- * beside this file, below lib/rl.
+ * The formulas of the reference profile that an environment pays too (edge and answer reward) are in reference.h.
  *
  * Randomness is keyed: graph, views, tasks, contexts and decoys each have a stream of their own, so that changing one
  * leaves the others. Equal inputs give equal bytes on any host. */
@@ -64,9 +63,10 @@ int spar_osint_graph_from(struct spar_osint_graph *g, jv object, struct spar_err
 /* ---- tasks ---- */
 
 struct spar_osint_task {
-	const char *family; /* identity_resolution, network_discovery, event_tracing, N_hop_trace, metaqa_N-hop */
-	int difficulty;     /* EASY, MEDIUM or HARD: follows hops and decoys */
-	int hops, n_decoys; /* n_decoys: wrong paths of as many hops in the context */
+	/* identity_resolution, network_discovery, event_tracing, N_hop_trace, metaqa_N-hop; a user's question: its own */
+	const char *family;
+	int difficulty;                        /* EASY, MEDIUM or HARD: follows hops and decoys */
+	int hops, n_decoys;                    /* n_decoys: wrong paths of as many hops in the context */
 	struct spar_osint_signature signature; /* hops 0: the question is free text (MetaQA) */
 	struct spar_str question;
 	int32_t answer;   /* a node; under the graph the only right one */

@@ -1,3 +1,4 @@
+/* Expressions evaluated: names, operators, calls. */
 #include "text/chars.h"
 #include "text/jinja/run.h"
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The parser of expressions; statements are parse.c's. */
 #include "text/chars.h"
 #include "text/jinja/parse.h"
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* methods.c - the methods of strings, as Python has them, see call.h */
+/* The methods of strings, as Python has them. */
 #include "text/chars.h"
 #include "text/jinja/call.h"
 #include <math.h>

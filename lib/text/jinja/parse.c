@@ -1,3 +1,4 @@
+/* The parser of statements; expressions are expression.c's. */
 #include "text/jinja/parse.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Values as text: as Jinja prints them, as Python does inside others, and as JSON. */
 #include "text/chars.h"
 #include "text/jinja/value.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-/* strings.c - what operators, filters and methods do with strings, see call.h */
+/* What operators, filters and methods do with strings. */
 #include "text/chars.h"
 #include "text/jinja/call.h"
 #include <string.h>

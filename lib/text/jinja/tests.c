@@ -1,3 +1,4 @@
+/* What stands behind `is`, by name. */
 #include "text/jinja/call.h"
 #include <math.h>
 #include <string.h>
