@@ -373,7 +373,8 @@ def roofline(model, results):
 
     m = results.median
     if m("sampling", "spar", "tokens_per_s"):
-        share("decode, median of all steps", 2 * (layers + head) * m("sampling", "spar", "tokens_per_s"))
+        share("decode, all steps", 2 * (layers + head) * m("sampling", "spar", "tokens_per_s"))
+        share("decode, the median step", 2 * (layers + head) * m("sampling", "spar", "median_step_tokens_per_s"))
         share("decode, the fastest step", 2 * (layers + head) * m("sampling", "spar", "fastest_step_tokens_per_s"))
         share("prompts", 2 * layers * m("sampling", "spar", "prompt_tokens_per_s"))
     if m("update", "spar", "step_s"):

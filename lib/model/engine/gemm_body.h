@@ -84,8 +84,8 @@ TILE NAME(gemm_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 		V chain[12][TILE_VECTORS];
 		FOR_TILE (r, v)
 			chain[r][v] = SPLAT(0);
-		const char *piece = next_piece(j->ahead, SPAR_CHAIN / STEP * 64, a);
-		for (; i < end; i += STEP, w += j->ldw * STEP, piece += 64) {
+		const char *piece = next_piece(j->ahead, SPAR_CHAIN / STEP * SPAR_FETCH, a);
+		for (; i < end; i += STEP, w += j->ldw * STEP, piece += SPAR_FETCH) {
 			PANEL panel[TILE_VECTORS];
 			__builtin_prefetch(piece, 0, 2);
 			FOR_VECTORS (v)

@@ -22,6 +22,7 @@
 
 #define SPAR_PANEL 48 /* columns of a weight panel; rows of the engine's buffers are padded to a multiple */
 #define SPAR_CHAIN 64 /* products of a chain; a multiple of SPAR_LANES */
+#define SPAR_FETCH 32 /* bytes */
 #define SPAR_LANES 16 /* keys of a cache block; every vector length divides it */
 
 enum spar_gemm_mode {
@@ -35,8 +36,9 @@ struct spar_fetch {
 	size_t offset, size, done;
 };
 
-/* What is fetched into the second-level cache while a product is computed: weights, `rate` lines after each chain, and a line of
- * the cache with each step of k. Only a hint: the addresses need not be there. */
+/* What is fetched into the second-level cache while a product is computed: weights, `rate` lines after each chain, and
+ * SPAR_FETCH bytes of the cache with each step of k (of twice as many, memory cannot keep up). Only a hint: the addresses
+ * need not be there. */
 struct spar_ahead {
 	const char *at, *end;
 	size_t rate;
