@@ -26,7 +26,7 @@ CONFIGS=$BATS_TEST_DIRNAME/../pipelines/configs
 	[ "$output" = "$(cat "$SCRATCH/again.json")" ]
 }
 
-@test "self-play: 29 wrong configurations, each with its message" {
+@test "self-play: 30 wrong configurations, each with its message" {
 	while IFS='|' read -r config want; do
 		[ -n "$config" ] || continue
 		echo "$config" >"$SCRATCH/c.json"
@@ -43,6 +43,7 @@ CONFIGS=$BATS_TEST_DIRNAME/../pipelines/configs
 {"rounds":"2"}|rounds: expected number, got string
 {"rounds":2.5}|rounds: expected a whole number, got 2.5
 {"rounds":0}|rounds: 0 is not within 1 and 999
+{"seed_tasks_per_round":10001}|seed_tasks_per_round: 10001 is not within 1 and 10000
 {"dry_run":"yes"}|dry_run: expected boolean, got string
 {"dry_run":null}|dry_run: expected boolean, got null
 {"generator_phase":3}|generator_phase: expected object, got number

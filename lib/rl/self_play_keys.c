@@ -10,6 +10,7 @@
 #define LIST SPAR_PLAY_LIST
 
 #define COUNT 1e9 /* no count is larger */
+#define TASKS 1e4 /* of one purpose in a round: so many seeds it has (seed_of, pipelines/self-play/steps.sh) */
 #define NOT_PYTHON "it steers machinery that is not here"
 
 #define SWARM(block, agents, breadth) \
@@ -69,9 +70,9 @@ const struct spar_play_key spar_play_keys[] = {
 	 " generator_answerer answerer_generator_answerer ", NULL},
 	{"tuning_mode", NAME, 0, 0, "\"full\"", " full lora ", NULL},
 	{"shared_model_name_or_path", NAME, 0, 0, "\"\"", NULL, NULL},
-	{"seed_tasks_per_round", INT, 1, COUNT, "16", NULL, NULL},
-	{"generated_tasks_per_round", INT, 1, COUNT, "24", NULL, NULL},
-	{"generator_prompts_per_round", INT, 1, COUNT, "24", NULL, NULL},
+	{"seed_tasks_per_round", INT, 1, TASKS, "16", NULL, NULL},
+	{"generated_tasks_per_round", INT, 1, TASKS, "24", NULL, NULL},
+	{"generator_prompts_per_round", INT, 1, TASKS, "24", NULL, NULL},
 	{"max_graph_context_nodes", INT, 1, COUNT, "100", NULL, NULL},
 	{"max_graph_context_edges", INT, 1, COUNT, "100", NULL, NULL},
 	{"max_support_edges", INT, 1, COUNT, "8", NULL, NULL},
