@@ -75,7 +75,6 @@ load training
 	spar update "${common[@]}" --per-device-train-batch-size=4 --micro-batch-tokens=1 --out="$SCRATCH/c" <"$SFT" >"$SCRATCH/mc"
 	spar update "${common[@]}" --per-device-train-batch-size=4 --threads=2 --out="$SCRATCH/d" <"$SFT" >"$SCRATCH/md"
 	[ "$(jq -s 'map(.micro_batches) | add' "$SCRATCH/ma")" = 6 ]
-	spar update "${common[@]}" --per-device-train-batch-size=4 --threads=2 --out="$SCRATCH/d" <"$SFT" >"$SCRATCH/md"
 	[ "$(jq -s 'map(.micro_batches) | add' "$SCRATCH/mb")" = 20 ]
 	near "$SCRATCH/ma" "$SCRATCH/mb" .loss .entropy
 	near "$SCRATCH/ma" "$SCRATCH/mc" .loss .entropy

@@ -326,6 +326,7 @@ static void next_adapter(void)
 	spar_lora_release(&l);
 }
 
+/* B29: the scale, and what must be refused because it would load and do nothing, or something else. */
 static void adapters(void)
 {
 	struct spar_model m;
