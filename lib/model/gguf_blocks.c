@@ -1,6 +1,6 @@
 /* gguf_blocks.c - see gguf_blocks.h. Bits and scales lie as llama.cpp lays them out. */
 #include "model/gguf_blocks.h"
-#include "model/half.h"
+#include "base/half.h"
 #include <stdbool.h>
 #include <string.h>
 

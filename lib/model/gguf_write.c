@@ -1,6 +1,6 @@
 /* gguf_write.c - see gguf_write.h */
 #include "model/gguf_write.h"
-#include "model/half.h"
+#include "base/half.h"
 #include <string.h>
 
 #define ALIGNMENT 32 /* the format's, unless general.alignment says otherwise */

@@ -3,7 +3,7 @@
 #include "model/safetensors_parts.h"
 #include "base/pages.h"
 #include "base/str.h"
-#include "model/half.h"
+#include "base/half.h"
 #include "record/object.h"
 #include "record/record.h"
 #include <stdio.h>

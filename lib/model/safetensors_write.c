@@ -1,7 +1,7 @@
 /* safetensors_write.c - one file written; see safetensors.h */
 #include "base/file.h"
 #include "base/str.h"
-#include "model/half.h"
+#include "base/half.h"
 #include "model/safetensors.h"
 #include <stdio.h>
 #include <string.h>

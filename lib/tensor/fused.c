@@ -1,7 +1,7 @@
 #pragma GCC optimize("no-math-errno") /* a root is an instruction, not a call */
 #include "tensor/fused.h"
+#include "base/half.h"
 #include <math.h>
-#include <string.h>
 
 #ifdef __x86_64__
 #define DISPATCHED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -10,20 +10,6 @@
 #endif
 #define EACH _Pragma("omp simd") for (size_t i = 0; i < n; i++)
 #define BLOCK 512 /* numbers widened at a time */
-
-static inline uint32_t bits_of(float f)
-{
-	uint32_t bits;
-	memcpy(&bits, &f, sizeof bits);
-	return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-	float f;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
 
 /* 2^n e^f with n = round(x / ln 2) and e^f by its series, as the engine's (rows_body.h); x is clamped to +-88. */
 static inline float exponential(float x)
@@ -40,7 +26,7 @@ static inline float exponential(float x)
 	e = e * f + 0.5f;
 	e = e * f + 1;
 	e = e * f + 1;
-	return float_of(bits_of(e) + (bits_of(shifted) << 23));
+	return spar_f32_from_bits(spar_f32_bits(e) + (spar_f32_bits(shifted) << 23));
 }
 
 /* sigma(u) with activation(z) = z sigma(u(z)): u = z for silu, and for gelu 2 sqrt(2 / pi) (z + 0.044715 z^3). */
@@ -66,7 +52,7 @@ static inline const float *load(bool half, const void *x, size_t at, size_t n, f
 	if (!half)
 		return (const float *)x + at;
 	const uint16_t *h = (const uint16_t *)x + at;
-	EACH room[i] = float_of((uint32_t)h[i] << 16);
+	EACH room[i] = spar_bf16_to_f32(h[i]);
 	return room;
 }
 
@@ -75,18 +61,13 @@ static inline float *place(bool half, void *x, size_t at, float *room)
 	return half ? room : (float *)x + at;
 }
 
-/* What was written to place() goes to x. Nearest, ties to even; NaN stays NaN. */
+/* What was written to place() goes to x. */
 static inline void store(bool half, void *x, size_t at, size_t n, const float *room)
 {
 	uint16_t *h = (uint16_t *)x + at;
 	if (!half)
 		return;
-	EACH
-	{
-		uint32_t b = bits_of(room[i]);
-		uint32_t rounded = b + 0x7fff + (b >> 16 & 1), nan = b | 0x400000;
-		h[i] = (uint16_t)(((b & 0x7fffffff) > 0x7f800000 ? nan : rounded) >> 16);
-	}
+	EACH h[i] = spar_f32_to_bf16(room[i]);
 }
 
 /* ---- the loops ---- */

@@ -1,7 +1,7 @@
 /* Each kernel that this processor has, against plain loops in double. */
 #include "base/philox.h"
 #include "model/engine/kernel.h"
-#include "model/half.h"
+#include "base/half.h"
 #include "unit.h"
 
 #define MAX_K 140 /* more than two chains */

@@ -3,7 +3,7 @@
 #ifndef SPAR_TESTS_UNIT_ENGINE_TWIN_H
 #define SPAR_TESTS_UNIT_ENGINE_TWIN_H
 
-#include "model/half.h"
+#include "base/half.h"
 #include "model/model.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Safetensors: every row of the table of bad headers, what is written and read back, sharded sets, 16-bit numbers. */
 #include "model/safetensors.h"
 #include "base/file.h"
-#include "model/half.h"
+#include "base/half.h"
 #include "unit.h"
 #include <stdlib.h>
 #include <unistd.h>

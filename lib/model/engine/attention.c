@@ -1,5 +1,5 @@
 #include "model/engine/attention.h"
-#include "model/half.h"
+#include "base/half.h"
 #include "base/err.h"
 #include <math.h>
 #include <omp.h>

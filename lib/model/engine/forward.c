@@ -1,5 +1,5 @@
 #include "model/engine/forward.h"
-#include "model/half.h"
+#include "base/half.h"
 #include <math.h>
 #include <stdlib.h>
 #ifdef __SSE2__

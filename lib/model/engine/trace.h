@@ -4,7 +4,7 @@
 #ifndef SPAR_MODEL_ENGINE_TRACE_H
 #define SPAR_MODEL_ENGINE_TRACE_H
 
-#include "model/half.h"
+#include "base/half.h"
 #include "model/safetensors.h"
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 #include "model/engine/weights.h"
 #include "base/pages.h"
-#include "model/half.h"
+#include "base/half.h"
 #include <stdlib.h>
 
 /* ---- memory: sizes come from a file, so running out is an error and no reason to die ---- */

@@ -1,7 +1,7 @@
 /* head.c - from the last layer's output to log-probabilities and back, a chunk of targets at a time: logits exist only for
  * a chunk. With the engine they are its logits, and their sums are made as the sampler makes them. See model/graph.h */
 #include "model/graph/parts.h"
-#include "model/half.h"
+#include "base/half.h"
 #include "model/sample.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* trace.c - the engine's forward as the training graph's; see model/graph.h */
 #include "model/graph/parts.h"
-#include "model/half.h"
+#include "base/half.h"
 #include <stdlib.h>
 
 /* ---- the engine's weights ---- */

@@ -1,7 +1,7 @@
 /* half.h - 16-bit floating point numbers as bits: bfloat16 (upper half of a float32) and IEEE 754 binary16.
  * To 16 bits: nearest, ties to even; overflow gives infinity, a NaN stays a NaN. From 16 bits is exact. */
-#ifndef SPAR_MODEL_HALF_H
-#define SPAR_MODEL_HALF_H
+#ifndef SPAR_BASE_HALF_H
+#define SPAR_BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>
