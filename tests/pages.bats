@@ -45,7 +45,7 @@ examples() {
 		for command in $(printf '%s\n' *.cmd | sort -n); do
 			echo "== ${page##*/}: $(cat "$command")"
 			! grep -q 'spar pose' "$command" || cp posing.jsonl rollouts.jsonl
-			timeout 120 bash -eo pipefail "$command" >got 2>err </dev/null || { cat err; false; }
+			timeout 600 bash -eo pipefail "$command" >got 2>err </dev/null || { cat err; false; }
 			[ ! -e "${command%.cmd}.out" ] || diff "${command%.cmd}.out" got
 		done
 	done
