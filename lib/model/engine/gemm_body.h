@@ -84,9 +84,12 @@ TILE NAME(gemm_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 		V chain[12][TILE_VECTORS];
 		FOR_TILE (r, v)
 			chain[r][v] = SPLAT(0);
+		size_t stride;
+		const char *line = next_weights(j->ahead, SPAR_CHAIN / STEP, &stride, a);
 		const char *piece = next_piece(j->ahead, SPAR_CHAIN / STEP * SPAR_FETCH, a);
-		for (; i < end; i += STEP, w += j->ldw * STEP, piece += SPAR_FETCH) {
+		for (; i < end; i += STEP, w += j->ldw * STEP, line += stride, piece += SPAR_FETCH) {
 			PANEL panel[TILE_VECTORS];
+			__builtin_prefetch(line, 0, 2);
 			__builtin_prefetch(piece, 0, 2);
 			FOR_VECTORS (v)
 				panel[v] = LOAD_PANEL(w + v * LENGTH * STEP);
@@ -95,7 +98,7 @@ TILE NAME(gemm_tile)(size_t R, size_t NV, const struct NAME(job) * j)
 		}
 		FOR_TILE (r, v)
 			sum[r][v] += chain[r][v];
-		fetch_ahead(j->ahead);
+		fetch_rest(j->ahead, SPAR_CHAIN / STEP);
 	}
 	FOR_TILE (r, v) {
 		float *to = j->c + r * j->ldc + (j->first + v) * LENGTH;

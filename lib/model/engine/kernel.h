@@ -36,7 +36,7 @@ struct spar_fetch {
 	size_t offset, size, done;
 };
 
-/* What is fetched into the second-level cache while a product is computed: weights, `rate` lines after each chain, and
+/* What is fetched into the second-level cache while a product is computed: weights, `rate` lines with each chain, and
  * SPAR_FETCH bytes of the cache with each step of k (of twice as many, memory cannot keep up). Only a hint: the addresses
  * need not be there. */
 struct spar_ahead {

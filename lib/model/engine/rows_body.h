@@ -48,9 +48,24 @@ static inline V exp_vector(V x)
 	return (V)((VI)scaled & ~(VI)(x < -87));
 }
 
-static inline void fetch_ahead(struct spar_ahead *ahead)
+/* Where the weights lie that a chain of so many steps fetches, `stride` bytes with each; `none` if there are none, no more, or
+ * too many for that. */
+static inline const char *next_weights(struct spar_ahead *ahead, size_t n_steps, size_t *stride, const void *none)
 {
-	for (size_t i = 0; ahead && i < ahead->rate && ahead->at < ahead->end; i++, ahead->at += 64)
+	*stride = 0;
+	if (!ahead || ahead->at >= ahead->end || ahead->rate > n_steps)
+		return none;
+	const char *at = ahead->at;
+	ahead->at += ahead->rate * 64;
+	*stride = ahead->rate * 64 / n_steps;
+	return at;
+}
+
+/* Those that are too many: behind the chain, at once. */
+static inline void fetch_rest(struct spar_ahead *ahead, size_t n_steps)
+{
+	for (size_t i = 0; ahead && ahead->rate > n_steps && i < ahead->rate && ahead->at < ahead->end;
+	     i++, ahead->at += 64)
 		__builtin_prefetch(ahead->at, 0, 2);
 }
 
