@@ -98,6 +98,8 @@ fits_schema() { # FILE...
 		wait $pid || true
 		[ ! -e "$SCRATCH/killed/round_001/$phase/phase.json" ]
 	done
+	# It may have been killed while it wrote a version.
+	mkdir -p "$SCRATCH/killed/round_001/answerer/policy/v000003.tmp.1/trainer"
 	play "$SCRATCH/killed"
 	for phase in generator answerer; do
 		cmp "$SCRATCH/whole/round_001/$phase/final_model/model.safetensors" \

@@ -1,6 +1,7 @@
 /* realpath() is in the XSI part of POSIX. */
 #define _XOPEN_SOURCE 700
 #include "base/file.h"
+#include "base/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -241,6 +242,12 @@ static char *folder_name(const char *final)
 	return name;
 }
 
+/* Whether the process that made "x.tmp.PID" can still go on with it. */
+static bool is_at_work(long pid)
+{
+	return pid != (long)getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH) && !spar_process_is_ending(pid);
+}
+
 /* What dead processes left beside `final`: "final.tmp.PID" is dropped; "final.tmp.PID.old" is what spar_dir_commit
  * moved aside, and goes back to its place if the process died before the new folder took it. */
 static void sweep(const char *final)
@@ -256,8 +263,7 @@ static void sweep(const char *final)
 			continue;
 		long pid = strtol(e->d_name + n + 5, &end, 10);
 		bool old = !strcmp(end, ".old");
-		if (pid <= 0 || (*end && !old) ||
-		    (pid != (long)getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH)))
+		if (pid <= 0 || (*end && !old) || is_at_work(pid))
 			continue;
 		char *path = spar_path_join(parent, e->d_name);
 		if (!old || spar_dir_exists(final) || rename(path, final) < 0)

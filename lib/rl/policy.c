@@ -62,6 +62,24 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Folders that a killed trainer was still writing. Call it with the lock held: nobody else writes here. */
+static int remove_unfinished(const char *dir, struct spar_err *err)
+{
+	int rc = 0;
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	while (d && rc == 0 && (entry = readdir(d))) {
+		if (entry->d_name[0] != 'v' || !strstr(entry->d_name, ".tmp."))
+			continue;
+		char *path = spar_path_join(dir, entry->d_name);
+		rc = spar_dir_remove(path, err);
+		free(path);
+	}
+	if (d)
+		closedir(d);
+	return rc;
+}
+
 /* All versions in ascending order; the caller frees. */
 static int list_versions(const char *dir, int64_t **out, size_t *n, struct spar_err *err)
 {
@@ -248,8 +266,10 @@ int spar_policy_claim(struct spar_policy **out, const char *dir, int64_t *step, 
 		char *session = spar_path_join(dir, "session.json");
 		unlink(session); /* of the run before */
 		free(session);
-		rc = settle(p, step, err);
+		rc = remove_unfinished(dir, err);
 	}
+	if (rc == 0)
+		rc = settle(p, step, err);
 	if (rc < 0) {
 		spar_policy_close(p);
 		*out = NULL;

@@ -6,11 +6,11 @@
  *	P/lock               held (fcntl) by the running update
  *	P/session.json       {"pid":..., "step":..., "ended":...} written by update after it has settled where it starts from
  *
- * update: spar_policy_claim (takes the lock; versions newer than the newest resumable one are removed), spar_policy_ready,
- * spar_policy_begin and _publish per step, spar_policy_end, and spar_policy_close when its input has ended. rollout:
- * spar_policy_attach (waits for a claimed session and gives the step to start from), then spar_policy_wait(version). The
- * lock tells it when its update has died, the session when no more versions will come: update holds the lock until its
- * input has ended, that is, until rollout has seen it.
+ * update: spar_policy_claim (takes the lock; versions that are newer than the newest resumable one or unfinished are
+ * removed), spar_policy_ready, spar_policy_begin and _publish per step, spar_policy_end, and spar_policy_close when its
+ * input has ended. rollout: spar_policy_attach (waits for a claimed session and gives the step to start from), then
+ * spar_policy_wait(version). The lock tells it when its update has died, the session when no more versions will come:
+ * update holds the lock until its input has ended, that is, until rollout has seen it.
  */
 #ifndef SPAR_RL_POLICY_H
 #define SPAR_RL_POLICY_H

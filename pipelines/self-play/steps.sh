@@ -220,7 +220,9 @@ link_checkpoints() { # DIR
 	for version in "$1"/policy/v*/trainer; do
 		[ -e "$version" ] || continue
 		version=$(dirname "$version")
-		n=$((10#${version##*/v}))
+		n=${version##*/v}
+		[[ $n != *[!0-9]* ]] || continue # still being written
+		n=$((10#$n))
 		[ "$n" = 0 ] || ln -sfn "policy/${version##*/}" "$1/checkpoint-$n"
 	done
 }

@@ -162,7 +162,11 @@ int main(void)
 		return 1;
 	follow(0, 3, DIES, -(int)SPAR_FAIL);
 	CHECK(there("v000002") && there("v000003") && !there("v000000"));
+	char *unfinished = in_dir("v000009.tmp.1/trainer"); /* its number is another process's by now */
+	CHECK(spar_dir_make(unfinished, &err) == 0);
+	free(unfinished);
 	follow(2, 3, ENDS, 0); /* back to version 2: 3 cannot be resumed from */
+	CHECK(!there("v000009.tmp.1"));
 	exclusive();
 	nothing_to_resume();
 	spar_dir_remove(dir, &err);
