@@ -36,9 +36,9 @@ static void forget(void *engine, const struct spar_node *node)
 /* Blocks as many as `size` bytes of keys and values allow. */
 static void start_tree(struct spar_engine *e, size_t size)
 {
-	size_t cost =
+	e->kv_block_size =
 	    e->device ? SPAR_LANES * e->device->position_size : spar_attention_block_size(&e->forward.attention);
-	spar_tree_init(&e->tree, e->device ? SPAR_DEVICE_BLOCK : cost, size / cost, e->threads);
+	spar_tree_init(&e->tree, e->device ? SPAR_DEVICE_BLOCK : e->kv_block_size, size / e->kv_block_size, e->threads);
 	if (e->device) {
 		e->tree.forget = forget;
 		e->tree.owner = e;
@@ -194,7 +194,7 @@ void spar_engine_stats(const struct spar_engine *e, struct spar_engine_stats *ou
 	    .tokens_computed = e->tokens_computed,
 	    .tokens_reused = e->tokens_reused,
 	    .runs = e->runs,
-	    .kv_bytes = e->tree.n_blocks * e->tree.block_size,
+	    .kv_bytes = e->tree.n_blocks * e->kv_block_size,
 	    .weight_bytes = e->weights.size_bytes,
 	    .kernel = e->device ? "tensors" : e->forward.kernel->name,
 	};

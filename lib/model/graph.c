@@ -162,7 +162,7 @@ int spar_graph_new(struct spar_graph **out, const struct spar_model *m, const st
 	g->trained = spar_calloc(2 * g->n_params, sizeof *g->trained);
 	if (opt->lora && !opt->frozen && (rc = choose_lora(g, opt, err)) < 0)
 		goto fail;
-	bool engine_only = opt->frozen && !opt->tensors && !g->device.cuda;
+	bool engine_only = g->frozen && spar_graph_has_engine(g);
 	if ((rc = engine_only ? 0 : load_weights(g, err)) < 0 || (rc = spar_scope_status(g->own, err)) < 0)
 		goto fail;
 	g->stale =

@@ -2,7 +2,7 @@
 #include "model/engine/kernel.h"
 #include <math.h>
 
-#define CHUNK 1024 /* exponentials summed in float32; their sums are added in double */
+#define CHUNK SPAR_EXPONENTIALS_CHUNK
 
 double spar_exponentials(const float *logits, size_t n, double temperature, float *p, float *sums, float *max)
 {
@@ -19,7 +19,7 @@ double spar_logprob(const float *logits, size_t n, double temperature, int32_t i
 {
 	float max;
 	double sum = spar_exponentials(logits, n, temperature, scratch, scratch + n, &max);
-	return ((double)logits[id] - max) / temperature - log(sum);
+	return spar_logprob_of(logits[id], max, sum, temperature);
 }
 
 /* What is kept: values above `least`, and of those equal to it the `n_equal` with the smallest ids. */
@@ -127,7 +127,7 @@ int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, 
 		id = draw(p, n, work, u * kept);
 	}
 	out->id = (int32_t)id;
-	out->logprob = (float)(((double)logits[id] - max) / temperature - log(sum));
+	out->logprob = (float)spar_logprob_of(logits[id], max, sum, temperature);
 	out->kept_mass = (float)(kept / sum);
 	return 0;
 }

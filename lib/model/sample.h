@@ -3,6 +3,7 @@
 #ifndef SPAR_MODEL_SAMPLE_H
 #define SPAR_MODEL_SAMPLE_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,15 @@ int spar_sample(const float *logits, size_t n, const struct spar_sampling *how, 
 /*! p[i] = exp((logits[i] - max) / temperature), -inf gives 0. sums: that of each chunk of p, n floats are enough. Returns the
  *  whole sum, or NaN. */
 double spar_exponentials(const float *logits, size_t n, double temperature, float *p, float *sums, float *max);
+
+#define SPAR_EXPONENTIALS_CHUNK 1024 /* exponentials summed in float32; their sums are added in double */
+
+/*! log-softmax(logits / temperature), nats, of one of the logits, with what spar_exponentials gave. Sampler and trainer
+ *  agree to the bit because both make it here. */
+static inline double spar_logprob_of(float logit, float max, double sum, double temperature)
+{
+	return ((double)logit - max) / temperature - log(sum);
+}
 
 /*! log-softmax(logits / temperature)[id], nats; NaN if it is not defined. scratch: 2 * n floats. */
 double spar_logprob(const float *logits, size_t n, double temperature, int32_t id, float *scratch);

@@ -27,7 +27,6 @@ struct source {
 	bool some;             /* a point was seen */
 	struct spar_str curve; /* of the file that is read */
 	double wall_s;
-	jv metrics; /* array of records */
 	/* rollouts since the last batch record */
 	struct mean *means;
 	size_t n_means;
@@ -79,25 +78,22 @@ static double step_time(jv metric)
 	return spar_get_double(metric, "", "step_time", &time_s, NULL) == 0 ? time_s : 0;
 }
 
-/* Only the time of the last step is known: all are kept until the way back to the first is. */
-static int take_metric(struct source *s, const struct spar_record *rec)
+/* Only the time of the last step is known: the first reading goes back to the time of the first. */
+static int take_time(struct source *s, const struct spar_record *rec)
 {
-	if (!spar_record_is(rec, "metric"))
-		return 0;
-	s->wall_s -= step_time(rec->value);
-	s->metrics = jv_array_append(s->metrics, jv_copy(rec->value));
+	if (spar_record_is(rec, "metric"))
+		s->wall_s -= step_time(rec->value);
 	return 0;
 }
 
-/* `metric` is borrowed. */
-static int see_metric(struct source *s, jv metric)
+static int take_metric(struct source *s, const struct spar_record *rec)
 {
 	int64_t step;
 	int rc = 0;
-	if (spar_get_i64(metric, "", "step", &step, NULL) < 0)
+	if (!spar_record_is(rec, "metric") || spar_get_i64(rec->value, "", "step", &step, NULL) < 0)
 		return 0;
-	s->wall_s += step_time(metric);
-	jv_object_foreach(metric, key, v)
+	s->wall_s += step_time(rec->value);
+	jv_object_foreach(rec->value, key, v)
 	{
 		if (rc == 0 && jv_get_kind(v) == JV_KIND_NUMBER && strcmp(jv_string_value(key), "step") != 0)
 			rc = see(s, jv_string_value(key), step, s->wall_s, jv_number_value(v));
@@ -109,16 +105,8 @@ static int see_metric(struct source *s, jv metric)
 
 static int read_metrics(struct source *s)
 {
-	s->metrics = jv_array();
-	int rc = read_records(s, take_metric);
-	jv_array_foreach(s->metrics, i, metric)
-	{
-		if (rc == 0)
-			rc = see_metric(s, metric);
-		jv_free(metric);
-	}
-	jv_free(s->metrics);
-	return rc;
+	int rc = read_records(s, take_time);
+	return rc < 0 ? rc : read_records(s, take_metric);
 }
 
 /* ---- rollouts ---- */

@@ -857,12 +857,6 @@ struct spar_tensor *spar_tensor_add(struct spar_scope *s, const struct spar_tens
 	return make(s, {a, b}, [&] { return at::add(a->t, b->t); });
 }
 
-struct spar_tensor *spar_tensor_add_scaled(struct spar_scope *s, const struct spar_tensor *a,
-					   const struct spar_tensor *b, double c)
-{
-	return make(s, {a, b}, [&] { return at::add(a->t, b->t, c); });
-}
-
 struct spar_tensor *spar_tensor_mul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b)
 {
 	return make(s, {a, b}, [&] { return at::mul(a->t, b->t); });

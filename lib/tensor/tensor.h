@@ -107,9 +107,6 @@ struct spar_tensor *spar_tensor_rows(struct spar_scope *s, const struct spar_ten
 /* ---- algebra ---- */
 
 struct spar_tensor *spar_tensor_add(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
-/*! a + c * b */
-struct spar_tensor *spar_tensor_add_scaled(struct spar_scope *s, const struct spar_tensor *a,
-					   const struct spar_tensor *b, double c);
 struct spar_tensor *spar_tensor_mul(struct spar_scope *s, const struct spar_tensor *a, const struct spar_tensor *b);
 struct spar_tensor *spar_tensor_scale(struct spar_scope *s, const struct spar_tensor *a, double c);
 struct spar_tensor *spar_tensor_add_number(struct spar_scope *s, const struct spar_tensor *a, double c);

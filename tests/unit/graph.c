@@ -367,6 +367,7 @@ enum { COMPANY = 12, TOKENS = 60, ROUNDS = 50 };
 static void check_device(const struct spar_model *m, enum spar_dtype dtype, double tolerance)
 {
 	int32_t ids[COMPANY][TOKENS];
+	size_t cache_size = (size_t)(dtype == SPAR_F32 ? 2 : 1) * 46000;
 	struct spar_engine *engines[2];
 	struct spar_seq *seqs[2][COMPANY];
 	float *logits[2];
@@ -375,7 +376,7 @@ static void check_device(const struct spar_model *m, enum spar_dtype dtype, doub
 		struct spar_engine_opt opt = {.dtype = dtype, .threads = 2, .vocab_limit = VOCAB - 2};
 		if (tensors) {
 			opt.new_device = spar_graph_device;
-			opt.kv_cache_size = (size_t)(dtype == SPAR_F32 ? 2 : 1) * 46000;
+			opt.kv_cache_size = cache_size;
 		}
 		CHECK(spar_engine_new(&engines[tensors], m, &opt, &err) == 0);
 		logits[tensors] = spar_malloc(COMPANY * VOCAB * sizeof(float));
@@ -432,6 +433,7 @@ static void check_device(const struct spar_model *m, enum spar_dtype dtype, doub
 	CHECK_NEAR(worst_seen, 0, tolerance);
 	CHECK_STR(stats.kernel, "tensors");
 	CHECK(stats.tokens_reused > 0 && stats.tokens_computed > 45 * 16); /* more than there is room for */
+	CHECK(stats.kv_bytes > cache_size / 2 && stats.kv_bytes <= cache_size);
 	for (int tensors = 0; tensors < 2; tensors++) {
 		for (size_t i = 0; i < COMPANY; i++)
 			spar_seq_free(seqs[tensors][i]);

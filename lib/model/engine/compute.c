@@ -36,7 +36,7 @@ int spar_engine_enter(struct spar_engine *e, struct spar_seq *s, struct spar_err
 	s->last_plan = first < c->n ? e->n_plans - 1 : SPAR_NONE;
 	if (c->n < s->n)
 		return spar_fail(err, SPAR_FAIL, "a cache of %zu bytes cannot hold the live sequences",
-				 e->tree.block_size * e->tree.max_blocks);
+				 e->kv_block_size * e->tree.max_blocks);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ static int compute_rows(struct spar_engine *e, const struct spar_row *rows, size
 		*x = e->device_x = spar_realloc(e->device_x, n * e->width * sizeof **x);
 		return e->device->run(e->device, rows, n, e->device_x, err);
 	}
-	spar_forward_traced(&e->forward, rows, n, trace);
+	spar_forward_run(&e->forward, rows, n, trace);
 	*x = e->forward.x;
 	return 0;
 }

@@ -36,7 +36,8 @@ struct spar_engine {
 	struct spar_device_rows *device; /* NULL: weights and forward compute */
 	size_t width;                    /* of a row of x */
 	struct spar_tree tree;
-	size_t vocab_limit; /* logits at or above are -inf */
+	size_t kv_block_size; /* bytes of the keys and values that a block of the tree has, or stands for on a device */
+	size_t vocab_limit;   /* logits at or above are -inf */
 	int threads;
 	struct spar_plan *plans; /* (n_plans) of the present run */
 	size_t n_plans, plans_room;

@@ -392,12 +392,7 @@ static void fetch_cache(const struct spar_forward *f, const struct spar_worker *
 				       : (struct spar_fetch){0};
 }
 
-void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n)
-{
-	spar_forward_traced(f, rows, n, NULL);
-}
-
-void spar_forward_traced(struct spar_forward *f, const struct spar_row *rows, size_t n, const struct spar_trace *trace)
+void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n, const struct spar_trace *trace)
 {
 	size_t end = 0;
 	f->rows = rows;

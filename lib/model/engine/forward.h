@@ -43,10 +43,9 @@ int spar_forward_init(struct spar_forward *f, const struct spar_config *c, const
 		      const struct spar_kernel *kernel, int threads, struct spar_err *err);
 void spar_forward_release(struct spar_forward *f);
 
-/*! Compute rows[0..n), n <= SPAR_FORWARD_ROWS, into x; a row's path must be in the cache or among these rows. */
-void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n);
-/*! The same, leaving a trace. */
-void spar_forward_traced(struct spar_forward *f, const struct spar_row *rows, size_t n, const struct spar_trace *t);
+/*! Compute rows[0..n), n <= SPAR_FORWARD_ROWS, into x, leaving a trace if one is wanted (NULL: none); a row's path must be in
+ *  the cache or among these rows. */
+void spar_forward_run(struct spar_forward *f, const struct spar_row *rows, size_t n, const struct spar_trace *trace);
 
 /*! Logits (n, vocab_size) of n <= SPAR_FORWARD_ROWS rows of x's shape; those at or above `limit` become -inf. */
 void spar_forward_head(struct spar_forward *f, const float *x, size_t n, size_t limit, float *logits);

@@ -98,13 +98,10 @@ int spar_engine_trace(struct spar_engine *e, const struct spar_pack *p, const st
 
 void spar_engine_head(struct spar_engine *e, const float *x, size_t n, float *logits)
 {
-	size_t width = e->config.hidden_size, ld = e->width, vocab = e->config.vocab_size;
-	float *rows = spar_calloc(SPAR_FORWARD_ROWS * ld, sizeof *rows);
-	for (size_t first = 0, some; first < n; first += some) {
-		some = n - first < SPAR_FORWARD_ROWS ? n - first : SPAR_FORWARD_ROWS;
-		for (size_t r = 0; r < some; r++)
-			memcpy(rows + r * ld, x + (first + r) * width, width * sizeof *rows);
-		spar_forward_head(&e->forward, rows, some, e->vocab_limit, logits + first * vocab);
-	}
-	free(rows);
+	size_t width = e->config.hidden_size;
+	float *heads = spar_calloc(n * e->width, sizeof *heads);
+	for (size_t r = 0; r < n; r++)
+		memcpy(heads + r * e->width, x + r * width, width * sizeof *heads);
+	spar_engine_logits(e, heads, n, logits, NULL);
+	free(heads);
 }

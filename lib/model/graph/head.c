@@ -99,9 +99,9 @@ static double negative_entropy(const float *logits, size_t n, double temperature
 			       float max)
 {
 	double total = 0;
-	for (size_t first = 0; first < n; first += 1024) {
+	for (size_t first = 0, end; first < n; first = end) {
 		float part = 0;
-		size_t end = n - first < 1024 ? n : first + 1024;
+		end = n - first < SPAR_EXPONENTIALS_CHUNK ? n : first + SPAR_EXPONENTIALS_CHUNK;
 #pragma omp simd reduction(+ : part)
 		for (size_t i = first; i < end; i++)
 			part += exponentials[i] * (logits[i] - max);
@@ -123,7 +123,7 @@ static void chunk_by_engine(const struct spar_graph *g, struct spar_engine *e, c
 		for (size_t i = 0; i < n; i++) {
 			const float *row = all + i * vocab;
 			double sum = spar_exponentials(row, g->vocab, temperature, scratch, scratch + g->vocab, &max);
-			logprobs[i] = (float)(((double)row[ids[i]] - max) / temperature - log(sum));
+			logprobs[i] = (float)spar_logprob_of(row[ids[i]], max, sum, temperature);
 			if (best)
 				best[i] = (float)-log(sum);
 			if (entropies)

@@ -104,6 +104,12 @@ struct spar_tensor *spar_graph_logits(const struct spar_graph *g, struct spar_sc
 /*! x as a leaf: what is made of it gives its gradient there, and goes no further back. */
 struct spar_tensor *spar_graph_leaf(struct spar_scope *s, const struct spar_tensor *x);
 
+/*! Whether the engine makes this graph's forwards, where dropout does not forbid it. */
+static inline bool spar_graph_has_engine(const struct spar_graph *g)
+{
+	return !g->device.cuda && !g->tensors;
+}
+
 /*! The engine that makes this forward, with the present weights; NULL: tensors make it, or err is set. */
 int spar_graph_engine(struct spar_graph *g, enum spar_graph_mode mode, bool drop, struct spar_engine **out,
 		      struct spar_err *err);

@@ -130,7 +130,7 @@ static void keep(struct spar_graph *g, struct spar_scope *s, const struct spar_p
 	g->run = s;
 	g->output = output;
 	if (g->by_layers && !g->lora)
-		g->embedded = embed(g, s, p);
+		g->embedded = g->values ? embed(g, s, p) : g->inputs[0];
 	g->temperature = temperature;
 	g->n_targets = p->n_targets;
 	g->target_ids = spar_malloc(p->n_targets * sizeof *g->target_ids);
@@ -181,7 +181,8 @@ static void backward_layers(struct spar_graph *g, struct spar_scope *s)
 		spar_tensor_backward(inner, spar_graph_layer(&g->batch, inner, i, x), d);
 		struct spar_tensor *dx = spar_scope_close(inner, spar_tensor_grad(inner, x));
 		spar_tensor_drop(d);
-		spar_tensor_drop(g->inputs[i]);
+		if (g->inputs[i] != g->embedded)
+			spar_tensor_drop(g->inputs[i]);
 		for (size_t point = 0; g->values && point < SPAR_N_TRACE_POINTS; point++)
 			if (point != SPAR_TRACE_INPUT)
 				spar_tensor_drop(g->values[i][point]);

@@ -59,7 +59,7 @@ int spar_graph_engine(struct spar_graph *g, enum spar_graph_mode mode, bool drop
 {
 	bool base = mode == SPAR_GRAPH_REFERENCE && g->lora;
 	*out = NULL;
-	if (g->device.cuda || g->tensors || drop)
+	if (!spar_graph_has_engine(g) || drop)
 		return 0;
 	int rc = base ? base_engine(g, err) : present_engine(g, err);
 	*out = base ? g->base : g->engine;
